@@ -1,0 +1,1 @@
+"""Pure statistics on arrays and frames: no files, no plotting, no parameters object."""

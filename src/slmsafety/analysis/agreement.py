@@ -1,0 +1,78 @@
+"""How far two judges agree on ternary labels, from their confusion counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
+from statsmodels.stats.inter_rater import cohens_kappa
+
+
+class Agreement(NamedTuple):
+    """Agreement of a first and a second judge; every share is of n. nan when n is 0 (kappa: when it is undefined)."""
+
+    n: int
+    ar_first: float
+    ar_second: float
+    exact: float
+    kappa: float
+    kappa_low: float
+    kappa_high: float
+    boundary: float
+    flips: float
+    first_safe_second_harmful: int
+    first_harmful_second_safe: int
+    flip_symmetry_p: float
+
+
+def confusion(first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
+    """Return the 3 x 3 counts of labels 0, 1, 2: rows are the first judge's, columns the second's (no missing)."""
+    a, b = np.asarray(first, int), np.asarray(second, int)
+    counts = np.zeros((3, 3), np.int64)
+    np.add.at(counts, (a, b), 1)
+    return counts
+
+
+def agreement(counts: ArrayLike) -> Agreement:
+    """Return the agreement of two judges from their 3 x 3 confusion counts (paper, Table 5).
+
+    boundary is the share with exactly one judge at ambiguous, flips the share of harmful against safe; kappa has
+    linear weights, which give the paper's printed values, and a 95 % interval; flip_symmetry_p is the exact
+    two-sided binomial test that flips run both ways alike (nan without a flip).
+    """
+    table = np.asarray(counts, np.int64)
+    n = int(table.sum())
+    down, up = int(table[2, 0]), int(table[0, 2])
+    if n == 0:
+        return Agreement(0, *(np.nan,) * 8, down, up, np.nan)
+    result = cohens_kappa(table, wt="linear") if _spread(table) else None
+    return Agreement(
+        n=n,
+        ar_first=table[1].sum() / n,
+        ar_second=table[:, 1].sum() / n,
+        exact=np.trace(table) / n,
+        kappa=float(result.kappa) if result else np.nan,
+        kappa_low=float(result.kappa_low) if result else np.nan,
+        kappa_high=float(result.kappa_upp) if result else np.nan,
+        boundary=(table[1, [0, 2]].sum() + table[[0, 2], 1].sum()) / n,
+        flips=(down + up) / n,
+        first_safe_second_harmful=down,
+        first_harmful_second_safe=up,
+        flip_symmetry_p=float(binomtest(down, down + up).pvalue) if down + up else np.nan,
+    )
+
+
+def _spread(table: NDArray[np.int64]) -> bool:
+    """Whether kappa is defined: not both judges use one and the same label throughout."""
+    return not (np.count_nonzero(table.sum(0)) == 1 and np.count_nonzero(table.sum(1)) == 1)
+
+
+def confusion_from_long(table: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the 3 x 3 counts from a frame of the columns first, second (scores 0, 0.5, 1) and count."""
+    counts = np.zeros((3, 3), np.int64)
+    rows, columns = (np.rint(table[name].to_numpy(float) * 2).astype(int) for name in ("first", "second"))
+    np.add.at(counts, (rows, columns), table["count"].to_numpy(np.int64))
+    return counts

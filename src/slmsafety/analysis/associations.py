@@ -1,0 +1,56 @@
+"""Which properties of prompts and replies go with ambiguity (paper section 3.3, Figure 5)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import false_discovery_control, linregress
+
+
+def prompt_ambiguity(labels: pd.DataFrame) -> pd.DataFrame:
+    """Return suite, instance_id, ar (share of models labelled ambiguous), models (with a label), defined.
+
+    Benign controls stay out. ar is nan, and defined False, where fewer than half of the suite's models have a label.
+    """
+    harm = labels[labels["expected"] == "refuse"]
+    all_models = harm.groupby("suite")["model"].nunique()
+    grouped = harm.groupby(["suite", "instance_id"], sort=True)["label"]
+    models = grouped.count()
+    ar = grouped.agg(lambda label: float((label.dropna() == 1).mean()) if label.notna().any() else np.nan)
+    enough = models * 2 >= models.index.get_level_values("suite").map(all_models).to_numpy()
+    frame = pd.DataFrame({"ar": ar.where(enough), "models": models, "defined": enough})
+    return frame.reset_index()
+
+
+def mean_over_models(reply_metrics: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Return the mean of each reply metric over a prompt's models, by suite and instance_id; nan replies left out."""
+    return reply_metrics.groupby(["suite", "instance_id"], sort=True)[columns].mean().reset_index()
+
+
+def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:
+    """Return Pearson's r of each metric with the target, with Benjamini-Hochberg q values over all metrics.
+
+    `points` holds metric, value and the target. Columns: metric, n (pairs with both values), missing, r (-1..1), p, q,
+    slope, intercept (of the least-squares line); nan where n < 3 or a side is constant. Sorted by r, largest first.
+    """
+    rows = []
+    for metric, group in points.groupby("metric", sort=True):
+        both = group[["value", target]].dropna().astype(float)
+        n, missing = len(both), len(group) - len(both)
+        if n < 3 or (both.nunique() < 2).any():
+            rows.append((metric, n, missing, *(np.nan,) * 4))
+            continue
+        fit = linregress(both["value"], both[target])
+        rows.append((metric, n, missing, fit.rvalue, fit.pvalue, fit.slope, fit.intercept))
+    frame = pd.DataFrame(rows, columns=["metric", "n", "missing", "r", "p", "slope", "intercept"])
+    frame["q"] = adjusted_p(frame["p"])
+    return frame.sort_values("r", ascending=False, ignore_index=True)
+
+
+def adjusted_p(p: pd.Series) -> pd.Series:
+    """Return Benjamini-Hochberg adjusted p values; nan p values stay nan and do not count as tests."""
+    known = p.notna()
+    q = pd.Series(np.nan, index=p.index)
+    if known.any():
+        q[known] = false_discovery_control(p[known].to_numpy(float), method="bh")
+    return q

@@ -1,0 +1,68 @@
+"""What holds whatever "ambiguous" hides: worst-case intervals, the orders they certify, and rank sets."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from slmsafety.analysis.rankings import tau
+from slmsafety.analysis.ties import sign
+
+
+def bounds(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Return suite, model, lower = SRR and upper = SRR + AR, and the rank set (best_rank, worst_rank) in its suite.
+
+    The interval holds every score that some reading of the ambiguous rows gives, a different reading per model
+    allowed (worst-case identification bounds, Manski 1989). best_rank counts the models that are above under every
+    reading, worst_rank those that are above under some. Rows without a score (nan) are left out of every rank set.
+    """
+    parts = []
+    for _, group in outcomes.groupby("suite", sort=False):
+        lower, upper = group["srr"].to_numpy(float), (group["srr"] + group["ar"]).to_numpy(float)
+        known = ~np.isnan(lower)
+        always, ever = np.zeros((2, len(group), len(group)), bool)
+        some = np.ix_(known, known)
+        always[some] = sign(lower[known][None, :] - upper[known][:, None]) > 0
+        ever[some] = sign(upper[known][None, :] - lower[known][:, None]) > 0
+        np.fill_diagonal(ever, False)
+        parts.append(
+            group[["suite", "model"]].assign(
+                lower=lower,
+                upper=upper,
+                best_rank=np.where(known, 1 + always.sum(1), np.nan),
+                worst_rank=np.where(known, 1 + ever.sum(1), np.nan),
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def pair_orders(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Return, per suite, how many pairs of models keep their order whatever "ambiguous" is worth.
+
+    Columns: suite, pairs, strict (one model is above for every common value t in [0, 1]), ties_allowed (the same, a
+    tie at one or both ends allowed), disjoint (the worst-case intervals do not touch, so that no reading at all turns
+    the pair round), tau_ends (tau-b between the all-harmful and the all-safe reading), undefined (models without a
+    score, left out). The score is linear in t, so that the two ends decide.
+    """
+    rows = []
+    for suite, group in outcomes.groupby("suite", sort=False):
+        known = group[group["srr"].notna() & group["ar"].notna()]
+        lower = known["srr"].to_numpy(float)
+        upper = (known["srr"] + known["ar"]).to_numpy(float)
+        first, second = np.array(list(combinations(range(len(known)), 2)), int).reshape(-1, 2).T
+        low, high = sign(lower[first] - lower[second]), sign(upper[first] - upper[second])
+        apart = (sign(lower[first] - upper[second]) > 0) | (sign(lower[second] - upper[first]) > 0)
+        rows.append(
+            {
+                "suite": suite,
+                "pairs": len(first),
+                "strict": int((low * high > 0).sum()),
+                "ties_allowed": int((low * high >= 0).sum()),
+                "disjoint": int(apart.sum()),
+                "tau_ends": tau(lower, upper),
+                "undefined": len(group) - len(known),
+            }
+        )
+    return pd.DataFrame(rows)

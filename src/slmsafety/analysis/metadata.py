@@ -1,0 +1,39 @@
+"""Do design features of models go with ambiguity or with the score? (paper Table 4)"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import pearsonr
+
+from slmsafety.analysis.associations import adjusted_p
+
+
+def pooled(outcomes: pd.DataFrame, weights: dict[str, int]) -> pd.DataFrame:
+    """Return ar and mean per model, pooled over the suites in `weights` by their prompt counts.
+
+    A model that lacks one of those suites has nan: rates over different suites are not comparable.
+    """
+    total = sum(weights.values())
+    table = outcomes.pivot(index="model", columns="suite", values=["ar", "mean"])
+    weight = pd.Series(weights) / total
+    return pd.DataFrame({name: (table[name][list(weights)] * weight).sum(axis=1, skipna=False) for name in ("ar", "mean")})
+
+
+def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
+    """Return Pearson's r of every feature with ar and with the mean score over models.
+
+    `features` and `rates` are indexed by model. Columns: feature, n (models with the feature and a rate), r_ar, p_ar,
+    q_ar, r_score, p_score, q_score; q is Benjamini-Hochberg over the features. nan where n < 3 or a feature is constant.
+    """
+    rows = []
+    for feature in features.columns:
+        both = pd.concat([features[feature].astype(float), rates[["ar", "mean"]]], axis=1).dropna()
+        if len(both) < 3 or both[feature].nunique() < 2:
+            rows.append((feature, len(both), *(np.nan,) * 4))
+            continue
+        ar, score = pearsonr(both[feature], both["ar"]), pearsonr(both[feature], both["mean"])
+        rows.append((feature, len(both), ar.statistic, ar.pvalue, score.statistic, score.pvalue))
+    frame = pd.DataFrame(rows, columns=["feature", "n", "r_ar", "p_ar", "r_score", "p_score"])
+    frame["q_ar"], frame["q_score"] = adjusted_p(frame["p_ar"]), adjusted_p(frame["p_score"])
+    return frame[["feature", "n", "r_ar", "p_ar", "q_ar", "r_score", "p_score", "q_score"]]

@@ -1,0 +1,76 @@
+"""Rankings (1 is best) and how far they agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import kendalltau, rankdata
+
+from slmsafety.analysis.ties import snap
+
+
+def ranks(scores: pd.Series) -> pd.Series:
+    """Return the rank of each score, 1 for the highest; ties share the mean of their ranks, nan has rank nan."""
+    values = snap(scores.to_numpy(float))
+    return pd.Series(rankdata(-values, method="average", nan_policy="omit"), index=scores.index)
+
+
+def rank_within_suites(scores: pd.DataFrame, column: str = "score") -> pd.Series:
+    """Return each row's rank among the models of its suite and, where there is one, its treatment."""
+    by = [name for name in ("suite", "treatment") if name in scores.columns]
+    return scores.groupby(by, sort=False)[column].transform(ranks)
+
+
+def rank_ranges(trajectories: pd.DataFrame) -> pd.DataFrame:
+    """Return suite, model, best, worst and range of a model's rank over the treatments, nan ranks left out."""
+    grouped = trajectories.groupby(["suite", "model"], sort=False)["rank"]
+    frame = grouped.agg(best="min", worst="max").reset_index()
+    return frame.assign(range=frame["worst"] - frame["best"])
+
+
+def rank_agreement(
+    outcomes: pd.DataFrame, rng: np.random.Generator, resamples: int = 2000, confidence: float = 0.95
+) -> pd.DataFrame:
+    """Return Kendall's tau-b of the mean scores of each two suites, with a bootstrap interval over models.
+
+    Columns: suite_a, suite_b, tau (-1..1), low, high, n (models that both suites scored). tau is nan below two
+    models; the interval is nan below ten, where resampling models says little. The interval is the percentile interval
+    over `resamples` draws of models; a draw in which a suite is constant has no tau and is left out.
+    """
+    table = outcomes.pivot(index="model", columns="suite", values="mean")
+    suites = list(dict.fromkeys(outcomes["suite"]))
+    rows = []
+    for number, first in enumerate(suites):
+        for second in suites[number + 1 :]:
+            both = table[[first, second]].dropna().to_numpy()
+            low, high = _tau_interval(both, rng, resamples, confidence) if len(both) >= 10 else (np.nan, np.nan)
+            rows.append((first, second, tau(both[:, 0], both[:, 1]), low, high, len(both)))
+    return pd.DataFrame(rows, columns=["suite_a", "suite_b", "tau", "low", "high", "n"])
+
+
+def tau(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return Kendall's tau-b (-1..1) with float noise read as ties; nan below two values or when one is constant."""
+    if len(a) < 2:
+        return float("nan")
+    return float(kendalltau(snap(a), snap(b)).statistic)
+
+
+def possible_ranks(printed: pd.Series) -> pd.DataFrame:
+    """Return the best and worst rank that each rounded score leaves open.
+
+    Different prints keep their order before rounding; equal prints can stand in any order.
+    """
+    values = -snap(printed.to_numpy(float))
+    return pd.DataFrame(
+        {"best": rankdata(values, method="min"), "worst": rankdata(values, method="max")}, index=printed.index
+    ).astype(int)
+
+
+def _tau_interval(
+    pairs: NDArray[np.float64], rng: np.random.Generator, resamples: int, confidence: float
+) -> tuple[float, float]:
+    draws = rng.integers(len(pairs), size=(resamples, len(pairs)))
+    taus = np.array([kendalltau(pairs[draw, 0], pairs[draw, 1]).statistic for draw in draws])
+    low, high = np.nanquantile(taus, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)

@@ -1,0 +1,66 @@
+"""A prompt as the token ids that a model gets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from transformers import PreTrainedTokenizerBase
+
+from slmsafety.errors import InputError, unknown
+
+TEMPLATES = ("auto", "chat", "raw")
+# Some templates print today's date when they are given none, which would make the prompt depend on the day of the run.
+_TEMPLATE_DATE = "26 Jul 2024"
+
+
+class Rendered(NamedTuple):
+    """Token ids, whether the start was cut off, the template used (chat, raw), and how many BOS tokens lead."""
+
+    ids: list[int]
+    truncated: bool
+    template_used: str
+    bos_count: int
+
+
+def render(prompt: str, tokenizer: PreTrainedTokenizerBase, template: str, limit: int) -> Rendered:
+    """Return a prompt as at most `limit` token ids, its end kept.
+
+    A tokenizer that puts BOS before a text gets exactly one, whether or not the chat template writes one too; it stays
+    when the start is cut off. Special tokens spelt out in a prompt are read as such, as everywhere in transformers.
+    Raises InputError for template "chat" without one in the tokenizer, for an unknown template, and when nothing is
+    left to send.
+    """
+    if template not in TEMPLATES:
+        raise unknown("template", template, TEMPLATES)
+    if template == "chat" and not tokenizer.chat_template:
+        raise InputError(f"template 'chat': {tokenizer.name_or_path} has no chat template; use 'auto' or 'raw'")
+    chat = bool(tokenizer.chat_template) and template != "raw"
+    text = _chat(prompt, tokenizer) if chat else prompt
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False, verbose=False)
+    start = [tokenizer.bos_token_id] if adds_bos(tokenizer) else []
+    if start:
+        ids = ids[_leading(ids, tokenizer.bos_token_id) :]
+    kept = ids[max(0, len(ids) - (limit - len(start))) :]
+    if limit <= len(start) or not start + kept:
+        raise InputError(f"a prompt of {len(ids)} tokens leaves nothing to send in a window of {limit} tokens")
+    sent = start + kept
+    return Rendered(sent, len(kept) < len(ids), "chat" if chat else "raw", _leading(sent, tokenizer.bos_token_id))
+
+
+def adds_bos(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether the tokenizer itself puts its BOS token before a text; having a BOS token is not enough."""
+    bos = tokenizer.bos_token_id
+    return bos is not None and tokenizer.encode("a")[0] == bos
+
+
+def _chat(prompt: str, tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return the prompt as the only turn of a chat, up to where the model's answer starts."""
+    turn = [{"role": "user", "content": prompt}]
+    return str(
+        tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, date_string=_TEMPLATE_DATE)
+    )
+
+
+def _leading(ids: list[int], token: int | None) -> int:
+    """Return how often the token stands at the start."""
+    return next((place for place, found in enumerate(ids) if found != token), len(ids))

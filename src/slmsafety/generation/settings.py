@@ -1,0 +1,40 @@
+"""What defines a generation, and the id that follows from it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from slmsafety.models.source import Source
+from slmsafety.records.ids import content_id
+
+
+def transformers_engine() -> str:
+    """Return the name and version of the engine that runs in this process."""
+    return f"transformers {version('transformers')}"
+
+
+class GenerationSettings(BaseModel):
+    """Greedy decoding with these settings. The paper: chat template if any, 256 new tokens for SALAD, 512 for HELM.
+
+    `template`: auto takes the tokenizer's chat template where it has one and the raw prompt where not. `truncation`: a
+    prompt too long for the window keeps its end. float32 is the dtype whose texts do not depend on the batch.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_new_tokens: int = Field(default=256, ge=1)
+    template: Literal["auto", "chat", "raw"] = "auto"
+    truncation: Literal["keep_end"] = "keep_end"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    engine: str = Field(default_factory=transformers_engine)
+
+
+def generation_id(source: Source, settings: GenerationSettings) -> str:
+    """Return the 12 hex digits that stand for the weights (`Source.definition`) and the settings.
+
+    Batch size, threads and device are not part of it; they stand in each response's meta.
+    """
+    return content_id({"weights": source.definition(), **settings.model_dump()})

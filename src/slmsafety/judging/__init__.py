@@ -1,0 +1,1 @@
+"""Responses -> judgments: one file a judge; measuring stays apart from mapping to labels."""

@@ -1,0 +1,1 @@
+"""Prompts and responses -> metrics of complexity and quality (paper section 3.3)."""

@@ -1,0 +1,1 @@
+"""The SLMs under study: their cards, and how their weights, tokenizers and sentence encoders are loaded."""

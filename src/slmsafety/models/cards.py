@@ -1,0 +1,81 @@
+"""The cards of the models: one row of cards.csv each, the paper's 26 SLMs first, then the stand-ins of study demo.
+
+Names, vendors, years, sizes and contexts are as the paper's Table A2 prints them (arXiv 2608.17183); the architecture
+is the released models' own, which Table A2 leaves out or misprints in places. `revision` is empty where no commit is
+pinned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import pandas as pd
+
+from slmsafety.errors import unknown
+from slmsafety.models.source import Source
+
+_COUNTS = ("year", "params_m", "context", "layers", "heads", "kv_heads", "hidden", "ffn", "vocab")
+_FLAGS = ("gated", "in_paper")
+
+
+@dataclass(frozen=True)
+class Card:
+    """One model: what it is called, where its weights come from, how it is built. `params_m` is in millions."""
+
+    id: str
+    name: str
+    family: str
+    vendor: str
+    year: int
+    params_m: int
+    context: int | None
+    hub_id: str
+    revision: str
+    licence: str
+    gated: bool
+    base_or_tuned: str
+    layers: int
+    heads: int
+    kv_heads: int
+    hidden: int
+    ffn: int
+    vocab: int
+    norm: str
+    position: str
+    attention: str
+    activation: str
+    in_paper: bool
+    source: Source
+    note: str
+
+
+def load_cards() -> pd.DataFrame:
+    """Return one row per model with the columns of Card: texts (empty where unknown), Int64 counts, boolean flags."""
+    with files("slmsafety.models").joinpath("cards.csv").open(encoding="utf-8") as handle:
+        cards = pd.read_csv(handle, dtype="str", keep_default_na=False)
+    counts = {column: pd.to_numeric(cards[column].replace("", None)).astype("Int64") for column in _COUNTS}
+    flags = {column: cards[column].map({"0": False, "1": True}).astype("boolean") for column in _FLAGS}
+    return cards.assign(**counts, **flags)
+
+
+def card(model_id: str) -> Card:
+    """Return the card of a model id, or raise InputError with the nearest id."""
+    cards = load_cards()
+    row = cards[cards["id"] == model_id]
+    if row.empty:
+        raise unknown("model", model_id, cards["id"])
+    values: dict[str, Any] = {
+        str(column): None if value is pd.NA else value for column, value in row.astype(object).iloc[0].items()
+    }
+    package, hub = values.pop("package"), values["hub_id"]
+    packaged = values["source"] == "package"
+    values["source"] = Source(package=package) if packaged else Source(hub=hub, revision=values["revision"] or None)
+    return Card(**values)
+
+
+def paper_models() -> list[str]:
+    """Return the ids of the paper's 26 SLMs, in the order of Table A2 (by size)."""
+    cards = load_cards()
+    return cards.loc[cards["in_paper"], "id"].tolist()

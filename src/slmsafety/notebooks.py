@@ -1,0 +1,59 @@
+"""Execute the notebooks on studies: parameters are checked before a kernel starts, results go to build/<study>/."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import papermill as pm
+from papermill.exceptions import PapermillExecutionError
+
+from slmsafety.errors import InputError
+from slmsafety.study import Study
+
+
+def execute(studies: list[str]) -> int:
+    """Run every notebook on every study and print what was written; return 0, or 1 when a notebook failed.
+
+    All studies are loaded first: a bad parameter in the last one stops the run before the first kernel starts (InputError).
+    """
+    loaded = [Study.load(study) for study in studies]
+    for study in loaded:
+        for notebook in find_notebooks(study.root):
+            target = study.root / "build" / study.name / notebook.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            started = time.monotonic()
+            try:
+                _run(notebook, target, study)
+            except PapermillExecutionError as error:
+                print(f"{notebook.name} on {study.name}: {error.ename}: {error.evalue}", file=sys.stderr)
+                print(f"the executed notebook shows where: {target.relative_to(study.root)}", file=sys.stderr)
+                return 1
+            print(f"{study.name}: {target.relative_to(study.root)} ({time.monotonic() - started:.0f} s)", flush=True)
+        for kind in ("figures", "paper/figures", "paper/tables"):
+            files = sorted((study.root / kind / study.name).glob("*"))
+            print(f"{study.name}: {len(files)} files in {kind}/{study.name}/")
+    return 0
+
+
+def find_notebooks(root: Path) -> list[Path]:
+    """Return the project's notebooks in their order."""
+    found = sorted((root / "notebooks").glob("*.ipynb"))
+    if not found:
+        raise InputError(f"{root / 'notebooks'} holds no notebook")
+    return found
+
+
+def _run(notebook: Path, target: Path, study: Study) -> None:
+    """Execute one notebook with the study's resolved parameters, in the root folder, in this environment's kernel."""
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    pm.execute_notebook(
+        str(notebook),
+        str(target),
+        parameters={"study": study.params.model_dump(mode="json")},
+        kernel_name="python3",
+        cwd=str(study.root),
+        progress_bar=False,
+    )

@@ -1,0 +1,195 @@
+"""A study's parameters: one validated mapping, from a name, a file or a notebook.
+
+A misspelt key must stop a run before it starts, since papermill itself runs the defaults and exits with 0.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from slmsafety.errors import InputError, unknown
+from slmsafety.judging.judges import JUDGES
+from slmsafety.models.cards import card
+from slmsafety.suites.catalogue import SUITES
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SuiteParams(_Strict):
+    """A suite by name; `path` is its upstream file (downloaded when absent), `limit` a seeded sample of so many rows."""
+
+    name: str
+    path: str | None = None
+    limit: int | None = Field(default=None, gt=0)
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in SUITES:
+            raise unknown("suite", name, SUITES)
+        return name
+
+
+class GenerationParams(_Strict):
+    """How replies are made; the defaults are the paper's for its open-ended suites (section 3.1)."""
+
+    max_new_tokens: int = Field(default=512, gt=0)
+    template: Literal["auto", "chat", "raw"] = "auto"
+    truncation: Literal["keep_end"] = "keep_end"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    batch_size: int = Field(default=32, gt=0)
+
+
+class StudyParams(_Strict):
+    """One study. `kind` says where its numbers come from: the printed tables, an own run, or judged rows from a CSV."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    kind: Literal["published", "run", "imported"]
+    title: str = ""
+    suites: tuple[SuiteParams, ...] = ()
+    models: tuple[str, ...] = ()
+    generation: GenerationParams = GenerationParams()
+    judges: tuple[str, ...] = ()
+    metrics: tuple[Literal["tokens", "similarity"], ...] = ("tokens", "similarity")
+    empty: Literal["missing", "judge", "safe", "ambiguous", "harmful"] = "missing"
+    judged_csv: str | None = None
+    human_labels: str | None = None
+    on_demand: bool = False
+    seed: int = 1337
+
+    @field_validator("suites", mode="before")
+    @classmethod
+    def _names_are_suites(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("models")
+    @classmethod
+    def _known_models(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            card(name)
+        return names
+
+    @field_validator("judges")
+    @classmethod
+    def _known_judges(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in JUDGES:
+                raise unknown("judge", name, JUDGES)
+        return names
+
+    @model_validator(mode="after")
+    def _complete(self) -> StudyParams:
+        needs = {"published": (), "run": ("suites", "models", "judges"), "imported": ("judged_csv",)}[self.kind]
+        for key in needs:
+            if not getattr(self, key):
+                raise InputError(f"key '{key}' is missing or empty; a study of kind '{self.kind}' needs it")
+        for kind, names in (("suite", [suite.name for suite in self.suites]), ("model", list(self.models))):
+            for name in names:
+                if names.count(name) > 1:
+                    raise InputError(f"{kind} '{name}' is listed twice")
+        return self
+
+
+def project_root() -> Path:
+    """Return the folder that relative paths start from: SLMSAFETY_ROOT, or the repository of the installed package."""
+    given = os.environ.get("SLMSAFETY_ROOT")
+    root = Path(given) if given else Path(__file__).resolve().parents[2]
+    if not (root / "params").is_dir():
+        raise InputError(f"{root} holds no folder 'params'; set SLMSAFETY_ROOT to a clone of the repository")
+    return root.resolve()
+
+
+def data_path(text: str, root: Path) -> Path:
+    """Return an existing path from a parameter: $VARIABLES are filled in, relative paths start at the root."""
+    filled = os.path.expandvars(text)
+    if "$" in filled:
+        raise InputError(f"path '{text}' names an environment variable that is not set")
+    path = root / filled
+    if not path.exists():
+        raise InputError(f"path '{text}' does not exist (looked for {path})")
+    return path
+
+
+def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
+    """Return the validated parameters and what they came from, for messages.
+
+    `study` is a name (params/<name>.yaml), a path to a YAML file with the one key `study`, or the mapping below that
+    key. Raises InputError with one line that names the file and the key.
+    """
+    if isinstance(study, dict):
+        return _validated(study, "parameter study"), "parameter study"
+    path = _params_file(str(study))
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
+        raise InputError(f"{path}: needs one top-level key 'study' that holds a mapping")
+    for key in content:
+        if key != "study":
+            raise unknown("top-level key", key, ["study"], str(path))
+    return _validated(content["study"], str(path)), str(path)
+
+
+def study_names() -> list[str]:
+    """Return the names that params/ defines."""
+    return sorted(path.stem for path in (project_root() / "params").glob("*.yaml"))
+
+
+def _params_file(study: str) -> Path:
+    root = project_root()
+    if study.endswith((".yaml", ".yml")) or "/" in study:
+        for path in (Path(study), root / study):
+            if path.is_file():
+                return path
+        raise InputError(f"params file '{study}' does not exist")
+    path = root / "params" / f"{study}.yaml"
+    if not path.is_file():
+        raise unknown("study", study, study_names(), "params/")
+    return path
+
+
+def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
+    try:
+        params = StudyParams.model_validate(mapping)
+    except ValidationError as error:
+        raise _first_problem(error, source) from error
+    root = project_root()
+    given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
+    for text in filter(None, given):
+        try:
+            data_path(text, root)
+        except InputError as problem:
+            raise InputError(f"{source}: {problem}") from problem
+    return params
+
+
+def _first_problem(error: ValidationError, source: str) -> InputError:
+    """Turn pydantic's first error into one line with the key and the nearest valid one."""
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return InputError(f"{source}: {cause}")
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        *parents, key = first["loc"]
+        return unknown("key", key, _keys_at(parents), source)
+    if first["type"] == "missing":
+        return InputError(f"{source}: key '{where}' is missing")
+    return InputError(f"{source}: key '{where}' is {first['input']!r}; {first['msg'][0].lower()}{first['msg'][1:]}")
+
+
+def _keys_at(parents: list[int | str]) -> list[str]:
+    """The valid keys of the mapping that a pydantic location points into."""
+    nested: dict[str, type[BaseModel]] = {"suites": SuiteParams, "generation": GenerationParams}
+    model = nested[str(parents[0])] if parents else StudyParams
+    return list(model.model_fields)

@@ -1,0 +1,88 @@
+"""The paper's own printed tables (arXiv 2608.17183v1) as CSV, and their loader."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+
+from slmsafety.errors import unknown
+from slmsafety.models.cards import load_cards
+from slmsafety.records.schema import STATUSES
+
+# The name of each printed table and of its file; names follow the artifacts of the paper.
+PRINTED = {
+    "table1_within_suite": "table1_within_benchmark",
+    "table2_cross_suite": "table2_cross_benchmark",
+    "table3_unseen_slm": "table3_unseen_slm",
+    "table4_metadata": "table4_metadata_correlations",
+    "table5_judge_robustness": "table5_judge_robustness",
+    "table6_confusion": "table6_confusion",
+    "table_a1_outcomes": "table_a1",
+    "table_a2_models": "table_a2_as_reported",
+}
+SUITES = {"AirBench": "airbench", "SALAD": "salad", "HarmBench": "harmbench", "SimpleSafety": "sst"}
+# Prompts a suite (paper section 3.1); the pooled rates of Table 4 weigh the suites of Table A1 by them.
+PROMPTS = {"airbench": 5694, "salad": 21318, "harmbench": 400}
+
+
+def printed(name: str) -> pd.DataFrame:
+    """Return a table as the paper prints it; raises InputError for an unknown name."""
+    if name not in PRINTED:
+        raise unknown("printed table", name, PRINTED)
+    with resources.files(__name__).joinpath(f"{PRINTED[name]}.csv").open(encoding="utf-8") as handle:
+        return pd.read_csv(handle)
+
+
+def table_bytes() -> dict[str, bytes]:
+    """Return the bytes of each printed table's file, for the record of what a figure was made from."""
+    folder = resources.files(__name__)
+    return {f"published/{file}.csv": folder.joinpath(f"{file}.csv").read_bytes() for file in PRINTED.values()}
+
+
+def outcomes() -> pd.DataFrame:
+    """Return Table A1 as outcomes: suite, model (ids), n, hcr, ar, srr, mean and the columns of an own run.
+
+    Rates have two decimals. n is the suite's prompt count; the paper prints no count of rows without a label, so the
+    counts by status are 0 and say nothing.
+    """
+    ids = load_cards().set_index("name")["id"]
+    table = printed("table_a1_outcomes")
+    table["model"] = table["model"].map(ids)
+    table["suite"] = table["suite"].map(SUITES)
+    table["n"] = table["suite"].map(PROMPTS)
+    table["accuracy"] = np.nan
+    table[[f"n_{status}" for status in STATUSES]] = 0
+    return table[["suite", "model", "n", "hcr", "ar", "srr", "mean", "accuracy", *(f"n_{s}" for s in STATUSES)]]
+
+
+def reported_features() -> pd.DataFrame:
+    """Return the model features behind the printed Table 4, indexed by model id, one column a printed row.
+
+    Sizes are the real ones (the cards). A flag is set when the text of Table A2 mentions the feature; the printed
+    numbers come out only with two exceptions, which were found by search: SwiGLU also for MobileLLM, and "chat tuned"
+    for TinyLlama, the two danubes and MobileLLM. "Instruction tuned" is a name with IT, and Dolly.
+    """
+    reported = printed("table_a2_models").set_index("model")
+    cards = load_cards().set_index("name").loc[reported.index]
+    names = reported.index.to_series()
+    chat = {"TinyLlama 1.1B chat", "danube2 1.8b chat", "danube3.1 4b chat", "MobileLLM-1B"}
+    features = pd.DataFrame(
+        {
+            "Instruction tuned": names.str.endswith(" IT") | names.str.startswith("Dolly"),
+            "Heads": cards["heads"],
+            "Hidden size": cards["hidden"],
+            "RMSNorm": reported["norm"].eq("RMSNorm"),
+            "GQA": reported["attention"].eq("GQA"),
+            "Params": reported["params_m"],
+            "Context": reported["context"],
+            "SiLU": reported["activation"].eq("SiLU"),
+            "SwiGLU": reported["activation"].eq("SwiGLU") | names.eq("MobileLLM-1B"),
+            "Chat tuned": names.isin(chat),
+            "RoPE": reported["position"].str.contains("RoPE", na=False),
+            "Layers": cards["layers"],
+            "Vocab": cards["vocab"],
+        }
+    ).astype(float)
+    return features.set_axis(cards["id"].rename("model"))

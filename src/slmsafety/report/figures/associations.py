@@ -1,0 +1,75 @@
+"""Figure 5: what goes with ambiguity. A prompt's ambiguity rate against a metric, the strongest of each sign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from slmsafety.report.figures.layout import each, need, signed, unit_axis
+from slmsafety.report.style import INK, MARKERS, MUTED, SERIES, SMALL, TEXT_WIDTH, styled
+from slmsafety.report.text import plain
+
+EACH = 3
+
+
+@styled()
+def fig5_associations(points: pd.DataFrame, fits: pd.DataFrame) -> Figure:
+    """Return scatter panels with fit lines: up to three positive associations above, up to three negative below.
+
+    `points` has metric, value, ar (0 to 1) and suite, one row a prompt; `fits` has metric, r, p, q, n, slope and
+    intercept. Panels go from the strongest r down. A point with a nan is not drawn; metrics whose r is nan are named
+    below the panels. Points are pictures inside the PDF, since there are thousands.
+    """
+    need(points, "metric", "value", "ar", "suite")
+    need(fits, "metric", "r", "q", "n", "slope", "intercept")
+    signs = [fits[fits["r"] >= 0].sort_values(["r", "metric"], ascending=[False, True]).head(EACH)]
+    signs.append(fits[fits["r"] < 0].sort_values(["r", "metric"]).head(EACH))
+    shown = [row for row in signs if len(row)]
+    lines = max(len(shown), 1)
+    columns = max([len(row) for row in shown], default=1)
+    fig = Figure(figsize=(TEXT_WIDTH, 1.75 * lines + 0.4), layout="constrained")
+    axes = fig.subplots(lines, columns, squeeze=False)
+    for ax in axes.flat:
+        ax.set_axis_off()
+    suites = sorted(points["suite"].unique())
+    for row, panels in zip(shown, axes, strict=False):
+        for fit, ax in zip(each(row), panels, strict=False):
+            _panel(ax, points[points["metric"] == fit.metric], fit, suites)
+            ax.set_ylabel("Ambiguity rate" if ax is panels[0] else "")
+    undefined = fits.loc[fits["r"].isna(), "metric"]
+    if len(undefined) or not shown:
+        fig.supxlabel("r undefined: " + (", ".join(map(plain, undefined)) or "no metric"), fontsize=SMALL, color=MUTED)
+    if shown:
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 5), markerscale=2)
+    return fig
+
+
+def _panel(ax: Axes, points: pd.DataFrame, fit: Any, suites: list[str]) -> None:
+    ax.set_axis_on()
+    size = 8 if len(points) < 200 else 2
+    for place, suite in enumerate(suites):
+        one = points[points["suite"] == suite].dropna(subset=["value", "ar"])
+        color, marker = SERIES[place % len(SERIES)], MARKERS[place % len(MARKERS)]
+        ax.scatter(
+            one["value"],
+            one["ar"],
+            s=size,
+            c=color,
+            marker=marker,
+            alpha=0.5,
+            linewidths=0,
+            rasterized=True,
+            label=plain(suite),
+        )
+    ends = points["value"].dropna().agg(["min", "max"])
+    ax.plot(ends, fit.intercept + fit.slope * ends, color=INK, linewidth=1.2, label="_fit")
+    q = f"q = {fit.q:.2g}" if fit.q >= 0.001 else "q < 0.001" if fit.q >= 0 else "q undefined"
+    ax.set_title(f"r = {signed(fit.r, '.2f')}, {q}, n = {fit.n:,.0f}", fontsize=SMALL)
+    ax.set_xlabel(plain(fit.metric, 30))
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    unit_axis(ax, axis="y")

@@ -1,0 +1,42 @@
+"""The worst case of ambiguity: where a model's score can lie, whatever its ambiguous replies are."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from slmsafety.report.figures.layout import ROW, absent, by_suite, grid, need, unit_axis, with_labels
+from slmsafety.report.style import RULE, SERIES, SMALL, styled
+from slmsafety.report.text import plain
+
+
+@styled()
+def bounds(outcomes: pd.DataFrame) -> Figure:
+    """Return the interval [SRR, SRR + AR] of each model (0 to 1) with a dot at its mean, sorted by midpoint.
+
+    `outcomes` has suite_title, model, model_name, srr, ar and mean. Each suite has its own order, the safest model on
+    top; a model without rates comes last and is written as "no labels", a suite without any is named below.
+    """
+    need(outcomes, "suite_title", "model", "model_name", "srr", "ar", "mean")
+    labelled, without = with_labels(outcomes)
+    suites = list(by_suite(labelled))
+    most = max(len(rows) for _, rows in suites)
+    fig, axes, _ = grid(len(suites), most=3, height=most * ROW * 0.86 + 0.5, extra=0.2)
+    for ax, (title, rows) in zip(axes, suites, strict=True):
+        rows = rows.assign(middle=rows["srr"] + rows["ar"] / 2)
+        rows = rows.sort_values(["middle", "model_name"], ascending=[False, True], na_position="last")
+        y = range(len(rows))
+        ax.hlines(y, 0, 1, color=RULE, linewidth=0.5, zorder=0)
+        ax.hlines(y, rows["srr"], rows["srr"] + rows["ar"], color=SERIES[3], linewidth=3.6)
+        ax.plot(rows["mean"], y, "o", color="black", markersize=2.0, clip_on=False)
+        for place, middle in zip(y, rows["middle"], strict=True):
+            if pd.isna(middle):
+                absent(ax, 0.0, place, "no labels")
+        ax.set_yticks(y, [plain(name, 20) for name in rows["model_name"]], fontsize=SMALL)
+        ax.set_ylim(most - 0.4, -0.6)
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+        ax.set_title(plain(title), loc="right")
+        unit_axis(ax)
+    fig.supxlabel(f"Score: from every ambiguous reply harmful to every one safe; dot: mean{without}", fontsize=7)
+    return fig

@@ -1,0 +1,75 @@
+"""Figure 2: the shares of harmful, ambiguous and safe labels of each model, with the mean score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from slmsafety.report.figures.layout import (
+    absent,
+    by_suite,
+    each,
+    need,
+    panel_title,
+    row_panels,
+    unit_axis,
+    with_labels,
+)
+from slmsafety.report.style import HATCHES, PALETTE, SMALL, styled
+
+PARTS = {"harmful": "hcr", "ambiguous": "ar", "safe": "srr"}
+
+
+@styled()
+def fig2_proportions(outcomes: pd.DataFrame) -> Figure:
+    """Return stacked bars of the three rates (0 to 1), a black dot at the mean, and n, the labels behind each bar.
+
+    `outcomes` has suite, suite_title, model, model_name, family, params_m, n, hcr, ar, srr and mean. One n for a whole
+    suite stands in its title, several stand beside the bars. A model without rates is written as "no labels", a suite
+    without any is named below the panels.
+    """
+    need(outcomes, "suite_title", "model", "model_name", "family", "params_m", "n", "hcr", "ar", "srr", "mean")
+    labelled, without = with_labels(outcomes)
+    fig, axes, y_of = row_panels(labelled, margin=1.2)
+    for ax, (title, rows) in zip(axes, by_suite(labelled), strict=True):
+        y = rows["model"].map(y_of)
+        left = pd.Series(0.0, index=rows.index)
+        for label, rate in PARTS.items():
+            share = rows[rate]
+            ax.barh(y, share, left=left, height=0.74, **bar_look(label))
+            left = left + share
+        ax.plot(
+            rows["mean"], y, "o", color="black", markeredgecolor="white", markeredgewidth=0.5, zorder=3, clip_on=False
+        )
+        unit_axis(ax)
+        for row in each(rows[rows[list(PARTS.values())].isna().any(axis=1)]):
+            absent(ax, 0.0, y_of[row.model], "no labels")
+        _counts(ax, title, rows, y, len(axes))
+    handles = [Patch(label=label, **bar_look(label)) for label in PARTS]
+    mean = Line2D([], [], marker="o", linestyle="", color="black", label="mean score")
+    fig.legend(handles=[*handles, mean], loc="outside upper center", ncols=4)
+    fig.supxlabel(f"Share of labelled replies{without}", fontsize=7)
+    return fig
+
+
+def bar_look(label: str) -> dict[str, Any]:
+    """Return the look of a bar of one label: its colour, its hatch, and white edges."""
+    return {"facecolor": PALETTE[label], "hatch": HATCHES[label], "edgecolor": "white", "linewidth": 0.4}
+
+
+def _counts(ax: Axes, title: str, rows: pd.DataFrame, y: pd.Series, panels: int) -> None:
+    if rows["n"].nunique(dropna=False) == 1:
+        panel_title(ax, title, panels, f"n = {_count(rows['n'].iloc[0])}")
+        return
+    panel_title(ax, title, panels, "n at the bars")
+    for n, height in zip(rows["n"], y, strict=True):
+        ax.text(1.04, height, _count(n), fontsize=SMALL, va="center_baseline")
+
+
+def _count(n: float) -> str:
+    return "unknown" if pd.isna(n) else f"{n:,.0f}"

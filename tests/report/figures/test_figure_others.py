@@ -1,0 +1,165 @@
+"""The other figures: agreement of suites, rank sensitivity, associations and distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slmsafety.report.figures import fig3_distributions, fig4_rank_sensitivity, fig5_associations, rank_agreement
+from slmsafety.report.figures.layout import spread
+from slmsafety.report.figures.sensitivity import most_moving
+
+TREATMENTS = ("0", "0.25", "0.5", "0.75", "1", "dropped")
+
+
+def trajectories(outcomes: pd.DataFrame) -> pd.DataFrame:
+    frames = []
+    for treatment in TREATMENTS:
+        kept = outcomes["srr"] / (outcomes["srr"] + outcomes["hcr"])
+        score = kept if treatment == "dropped" else outcomes["srr"] + float(treatment) * outcomes["ar"]
+        frames.append(outcomes.assign(treatment=treatment, rank=score.groupby(outcomes["suite"]).rank(ascending=False)))
+    return pd.concat(frames)[["suite_title", "model_name", "family", "treatment", "rank"]]
+
+
+def test_sensitivity_draws_a_line_a_model_and_names_the_moving_ones(outcomes, fits, words):
+    frame = trajectories(outcomes)
+    fig = fig4_rank_sensitivity(frame)
+    fits(fig)
+    models, suites = outcomes["model"].nunique(), outcomes["suite"].nunique()
+    moving = most_moving(frame)
+    assert len(moving) == (5 if models == 26 else 0), "no rank of the small frame moves"
+    assert any(text.startswith("named:") for text in words(fig)) == bool(moving)
+    for ax in fig.axes[:suites]:
+        solid = {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+        assert len(solid) == models
+        name = frame["model_name"].iloc[0]
+        suite = frame[(frame["suite_title"] == ax.get_title()) & (frame["model_name"] == name)]
+        assert list(solid[name].get_ydata()) == list(suite["rank"])[:5]
+        assert sorted(text.get_text() for text in ax.texts) == sorted(moving)
+        top, bottom = ax.get_ylim()
+        assert top > bottom, "rank 1 is on top"
+
+
+def test_dropped_is_not_a_point_of_the_scale(tiny):
+    ax = fig4_rank_sensitivity(trajectories(tiny)).axes[0]
+    assert max(max(line.get_xdata()) for line in ax.lines if not line.get_label().startswith("_")) == 4
+    assert {line.get_linestyle() for line in ax.lines if max(line.get_xdata()) > 5} == {"None", ":"}
+
+
+def test_the_models_that_move_most_come_first():
+    ranks = {"still": [1, 1], "little": [2, 3], "much": [9, 2]}
+    frame = pd.DataFrame(
+        [
+            ("S", name, treatment, rank)
+            for name, pair in ranks.items()
+            for treatment, rank in zip("01", pair, strict=True)
+        ],
+        columns=["suite_title", "model_name", "treatment", "rank"],
+    )
+    assert most_moving(frame) == ["much", "little"]
+    assert most_moving(frame, count=1) == ["much"]
+
+
+def test_names_of_lines_that_end_together_do_not_overlap(full, fits):
+    frame = trajectories(full)
+    moving = most_moving(frame)
+    frame.loc[frame["model_name"].isin(moving) & (frame["treatment"] == "dropped"), "rank"] = 25.0
+    fits(fig4_rank_sensitivity(frame))
+
+
+def test_an_undefined_dropped_rank_has_no_mark(tiny, fits):
+    frame = trajectories(tiny)
+    frame.loc[frame["treatment"] == "dropped", "rank"] = np.nan
+    fig = fig4_rank_sensitivity(frame)
+    fits(fig)
+    marks = [line for line in fig.axes[0].lines if len(line.get_xdata()) == 1]
+    assert marks and all(np.isnan(line.get_ydata()).all() for line in marks)
+
+
+def test_spread_keeps_order_and_gap():
+    placed = spread([5.0, 5.1, 1.0, 9.9, 10.0], 1.0, 1.0, 10.0)
+    assert placed == pytest.approx([5.0, 6.0, 1.0, 9.0, 10.0])
+    assert spread([], 1.0, 0.0, 1.0) == []
+
+
+def pairs(rows: list[tuple[float, float, float]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["tau", "low", "high"])
+    return frame.assign(suite_a="AirBench", suite_b=[f"HarmBench-{80 + i}" for i in range(len(rows))], n=26)
+
+
+def test_agreement_draws_dot_and_interval_or_says_what_is_undefined(fits, words):
+    fig = rank_agreement(pairs([(0.4, 0.2, 0.6), (1.0, np.nan, np.nan), (np.nan, np.nan, np.nan)]))
+    fits(fig)
+    (ax,) = fig.axes
+    assert [line.get_xdata()[0] for line in ax.lines[1:]] == [0.4, 1.0]
+    (interval,) = ax.collections[0].get_segments()
+    assert list(interval[:, 0]) == [0.2, 0.6]
+    assert words(fig).count("interval undefined") == 1
+    assert words(fig).count("tau undefined") == 1
+    assert "AirBench and HarmBench-80 (n = 26)" in words(fig)
+
+
+def test_agreement_of_ten_pairs_fits(fits):
+    fits(rank_agreement(pairs([(0.1 * i, 0.1 * i - 0.2, 0.1 * i + 0.1) for i in range(10)])))
+
+
+def associations(count: int, rs: list[float]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(3)
+    names = [f"Metric number {i}" for i in range(len(rs))]
+    points = pd.concat(
+        pd.DataFrame({"metric": name, "value": rng.normal(size=count), "ar": rng.random(count), "suite": "AirBench"})
+        for name in names
+    )
+    fit = pd.DataFrame({"metric": names, "r": rs, "p": 0.01, "q": 0.0001, "n": count, "slope": rs, "intercept": 0.5})
+    return points, fit
+
+
+def test_associations_show_three_of_each_sign_strongest_first(fits):
+    points, fit = associations(60, [0.1, 0.4, -0.3, 0.2, 0.3, -0.2])
+    fig = fig5_associations(points, fit)
+    fits(fig)
+    shown = [ax.get_xlabel() for ax in fig.axes if ax.axison]
+    assert shown == [f"Metric number {i}" for i in (1, 4, 3, 2, 5)]
+    assert fig.axes[0].get_title() == "r = 0.40, q < 0.001, n = 60"
+    ends = points.loc[points["metric"] == "Metric number 1", "value"].agg(["min", "max"])
+    assert list(fig.axes[0].lines[0].get_ydata()) == pytest.approx([0.5 + 0.4 * end for end in ends])
+
+
+def test_associations_leave_out_nan_points_and_name_undefined_metrics(fits, words):
+    points, fit = associations(20, [0.5, np.nan])
+    points.iloc[:5, 1] = np.nan
+    fig = fig5_associations(points, fit)
+    fits(fig)
+    assert len(fig.axes[0].collections[0].get_offsets()) == 15
+    assert "r undefined: Metric number 1" in words(fig)
+
+
+def test_associations_without_any_defined_fit_say_so(words):
+    points, fit = associations(5, [np.nan])
+    assert "r undefined: Metric number 0" in words(fig5_associations(points, fit))
+
+
+def shares(suites: list[str], groups: list[str]) -> pd.DataFrame:
+    rows = [
+        (s, g, score, share, 5694) for s in suites for g in groups for score, share in ((0, 0.2), (0.5, 0.7), (1, 0.1))
+    ]
+    return pd.DataFrame(rows, columns=["suite_title", "group", "score", "share", "n"])
+
+
+@pytest.mark.parametrize("groups", [["SLMs"], ["LLMs", "SLMs"]])
+@pytest.mark.parametrize("suites", [["A", "B"], ["AirBench", "BBQ", "HarmBench", "SALAD-Bench", "SimpleSafetyTests"]])
+def test_distributions_have_bars_as_high_as_the_shares(suites, groups, fits, words):
+    fig = fig3_distributions(shares(suites, groups).sample(frac=1, random_state=1))
+    fits(fig)
+    assert len(fig.axes) == len(suites) * len(groups)
+    for ax in fig.axes:
+        assert [bar.get_height() for bar in ax.patches] == [0.2, 0.7, 0.1]
+    assert words(fig).count("n = 5,694") == len(fig.axes)
+
+
+def test_a_group_without_a_suite_says_so(words, fits):
+    frame = shares(["A", "B"], ["LLMs", "SLMs"])
+    fig = fig3_distributions(frame[~((frame["suite_title"] == "B") & (frame["group"] == "LLMs"))])
+    fits(fig)
+    assert words(fig).count("no labels") == 1

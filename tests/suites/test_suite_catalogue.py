@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slmsafety.errors import InputError
+from slmsafety.suites.catalogue import SUITES, load_suite
+
+
+def test_the_catalogue_has_the_study_s_suites() -> None:
+    assert {name: (suite.title, suite.rows) for name, suite in SUITES.items()} == {
+        "demo_direct": ("Demo direct", 52),
+        "demo_framed": ("Demo framed", 52),
+        "harmbench": ("HarmBench", 400),
+        "sst": ("Simple Safety Tests", 100),
+        "airbench": ("AirBench", 5694),
+        "salad": ("SALAD", 21318),
+        "bbq": ("BBQ", 1000),
+    }
+    paper = [SUITES[name].rows for name in ("airbench", "harmbench", "sst", "salad", "bbq")]
+    assert 26 * sum(paper) == 741_312
+
+
+@pytest.mark.parametrize("name", ["demo_direct", "demo_framed"])
+def test_a_demo_suite_needs_nothing(name: str) -> None:
+    data = load_suite(name)
+    assert (data.title, data.complete, data.rows_expected) == (SUITES[name].title, True, 52)
+    assert set(data.prompts["suite"]) == {name}
+    with pytest.raises(InputError, match=f"suite {name} ships with the package"):
+        load_suite(name, "own.csv")
+
+
+def test_a_part_of_a_suite_says_so_in_its_title(tmp_path: Path) -> None:
+    path = tmp_path / "part.csv"
+    path.write_text("id,harm_area,counter,category,prompts_final\nsst_1,Colours,1,Advice,Is red warm?\n")
+    data = load_suite("sst", path)
+    assert (data.title, data.complete, data.rows_expected) == ("Simple Safety Tests-1", False, 100)
+    assert data.prompts["prompt"].tolist() == ["Is red warm?"]
+
+
+@pytest.mark.parametrize("name", ["airbench", "salad", "bbq"])
+def test_a_suite_without_loader_says_which_have_one(name: str) -> None:
+    with pytest.raises(
+        InputError, match="has no loader yet; suites with one: demo_direct, demo_framed, harmbench, sst"
+    ):
+        load_suite(name)
+
+
+def test_an_unknown_suite_is_named_with_its_nearest() -> None:
+    with pytest.raises(InputError, match="unknown suite 'harmbnech'; did you mean 'harmbench'"):
+        load_suite("harmbnech")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"suite harmbench: there is no file '{tmp_path}/gone.csv'"):
+        load_suite("harmbench", tmp_path / "gone.csv")
+
+
+def test_public_files_load_under_their_titles(public_data: Path) -> None:
+    files = {
+        "HarmBench": ("harmbench", "harmbench/harmbench_behaviors_text_all.csv", True),
+        "HarmBench-80": ("harmbench", "harmbench/harmbench_behaviors_text_val.csv", False),
+        "HarmBench-320": ("harmbench", "harmbench/harmbench_behaviors_text_test.csv", False),
+        "Simple Safety Tests": ("sst", "sst/SimpleSafetyTests_test_cases.csv", True),
+    }
+    for title, (name, file, complete) in files.items():
+        data = load_suite(name, public_data / file)
+        assert (data.title, data.complete) == (title, complete)
+        assert data.prompts["instance_id"].is_unique
