@@ -200,6 +200,5 @@ def _expected_rows(suite: str, limit: int | None) -> int:
     return rows if limit is None else min(limit, rows)
 
 
-def _bar(text: str, total: int, done: int) -> tqdm:  # type: ignore[type-arg]
+def _bar(text: str, total: int, done: int) -> tqdm:
     return tqdm(total=total, initial=done, desc=text, unit="row", disable=None)
-

@@ -17,7 +17,7 @@ from slmsafety.study import Study
 def execute(studies: list[str]) -> int:
     """Run every notebook on every study and print what was written; return 0, or 1 when a notebook failed.
 
-    All studies are loaded first: a bad parameter in the last one stops the run before the first kernel starts (InputError).
+    All studies are loaded first: a bad parameter in the last one stops the run before any kernel starts (InputError).
     """
     loaded = [Study.load(study) for study in studies]
     for study in loaded:

@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 
 
 class SuiteParams(_Strict):
-    """A suite by name; `path` is its upstream file (downloaded when absent), `limit` a seeded sample of so many rows."""
+    """A suite: its name, the path of its upstream file (downloaded when absent), the size of a seeded sample of it."""
 
     name: str
     path: str | None = None

@@ -9,15 +9,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from slmsafety import published
+from slmsafety.analysis.agreement import confusion, confusion_from_long
 from slmsafety.analysis.outcomes import outcomes
+from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
+from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.collect import STAGES, collect, generation_ids, judge_ids, stage_status
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.judged_csv import import_judged_csv
 from slmsafety.judging.reading import read_labels
-from slmsafety.models.cards import load_cards
+from slmsafety.models.cards import features, load_cards
 from slmsafety.params import StudyParams, data_path, load_params, project_root
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.records.store import partitions, read_table
@@ -106,10 +111,10 @@ class Study:
         """
         names = ["judge", "status", "label", "reason"]
         judgments = read_labels(self.table("judgments", names), self.params.empty)
-        wanted = judge or (self.params.judges[0] if self.params.judges else judgments["judge"].iloc[0])
+        wanted = judge or self.judges()[0]
         judgments = judgments[judgments["judge"] == wanted]
         if judgments.empty:
-            raise unknown("judge", wanted, self.params.judges, f"study {self.name}")
+            raise unknown("judge", wanted, self.judges(), f"study {self.name}")
         prompts = self.table("prompts", ["expected", "category", "subcategory"])
         return judgments.merge(prompts, on=["suite", "instance_id"], how="left", validate="many_to_one")
 
@@ -135,15 +140,125 @@ class Study:
             result["params_m"] = cards["params_m"].to_numpy(float)
         return result
 
+    def suite_sizes(self) -> pd.DataFrame:
+        """Return suite (title), prompts (that should be refused), controls (benign), categories and revision."""
+        titles = self.titles()
+        if self.printed_only:
+            counts = [(titles[name], n, 0, None, SUITES[name].revision) for name, n in published.PROMPTS.items()]
+            return pd.DataFrame(counts, columns=["suite", "prompts", "controls", "categories", "revision"])
+        prompts = self.table("prompts", ["expected", "category", "suite_revision"])
+        harm = prompts["expected"] == "refuse"
+        grouped = prompts.assign(harm=harm, category=prompts["category"].where(harm)).groupby("suite", sort=True)
+        frame = grouped.agg(
+            prompts=("harm", "sum"),
+            rows=("harm", "size"),
+            categories=("category", "nunique"),
+            revision=("suite_revision", "first"),
+        ).reset_index()
+        frame = frame.assign(
+            controls=frame["rows"] - frame["prompts"], suite=frame["suite"].map(lambda n: titles.get(n, n))
+        )
+        return frame[["suite", "prompts", "controls", "categories", "revision"]]
+
+    def model_table(self) -> pd.DataFrame:
+        """Return Table A2 as printed, or the cards of the study's own models (their true architecture)."""
+        if self.printed_only:
+            return published.printed("table_a2_models")
+        ids = sorted(self.table("judgments", ["judge"])["model"].unique())
+        cards = load_cards().set_index("id").reindex(ids).reset_index()
+        columns = [
+            "id",
+            "name",
+            "year",
+            "params_m",
+            "context",
+            "base_or_tuned",
+            "layers",
+            "heads",
+            "kv_heads",
+            "hidden",
+        ]
+        return cards[[*columns, "ffn", "vocab", "norm", "position", "attention", "activation", "note"]]
+
+    def printed(self, name: str) -> pd.DataFrame:
+        """Return one of the paper's tables as printed (`published.printed`)."""
+        return published.printed(name)
+
+    def prompt_counts(self) -> dict[str, int]:
+        """Return the number of prompts to refuse in each suite."""
+        if self.printed_only:
+            return published.PROMPTS
+        prompts = self.table("prompts", ["expected"])
+        counts = prompts.loc[prompts["expected"] == "refuse", "suite"].value_counts()
+        return {str(suite): int(n) for suite, n in counts.items()}
+
+    def reported_features(self) -> pd.DataFrame:
+        """Return the model features behind the printed Table 4, indexed by model (`published.reported_features`)."""
+        return published.reported_features()
+
+    def true_features(self) -> pd.DataFrame:
+        """Return the models' features with their true architecture, indexed by model (`models.cards.features`)."""
+        return features()
+
+    def judge_confusions(self) -> dict[str, tuple[NDArray[np.int64], str, str]]:
+        """Return, by suite title, the 3 x 3 counts of the first two judges' labels and the judges' names.
+
+        Counts are over the replies to harmful prompts that both judges labelled; the published ones are Table 6.
+        """
+        titles = self.titles()
+        if self.printed_only:
+            long = published.printed("table6_confusion").rename(columns={"gpt": "first", "llama": "second"})
+            names = ("GPT-4o", "Llama 3.1 405B")
+            return {
+                titles[published.SUITES[str(s)]]: (confusion_from_long(g), *names) for s, g in long.groupby("suite")
+            }
+        first, second = self.judges()[:2]
+        keys = ["suite", "instance_id", "model", "generation_id"]
+        both = self.labels(first).merge(self.labels(second)[[*keys, "label"]], on=keys, suffixes=("_a", "_b"))
+        both = both[(both["expected"] == "refuse") & both["label_a"].notna() & both["label_b"].notna()]
+        groups = both.groupby("suite")
+        return {titles.get(str(s), str(s)): (confusion(g["label_a"], g["label_b"]), first, second) for s, g in groups}
+
+    def judge_rank_ranges(self) -> pd.DataFrame:
+        """Return suite (title), rank_range_first and rank_range_second: the mean range of a model's rank by treatment.
+
+        The published ones are Table 5's print: its 16 models are not named, so that they cannot be recomputed.
+        """
+        titles = self.titles()
+        if self.printed_only:
+            table = published.printed("table5_judge_robustness")
+            names = {"rank_range_gpt": "rank_range_first", "rank_range_llama": "rank_range_second"}
+            table = table.rename(columns=names).assign(suite=table["suite"].map(published.SUITES).map(titles))
+            return table[["suite", *names.values()]]
+        columns = {}
+        for place, judge in zip(("first", "second"), self.judges(), strict=False):
+            scores = treatment_scores(outcomes(self.labels(judge)))
+            ranges = rank_ranges(scores.assign(rank=rank_within_suites(scores)))
+            columns[f"rank_range_{place}"] = ranges.groupby("suite")["range"].mean()
+        frame = pd.DataFrame(columns).rename_axis("suite").reset_index()
+        return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])
+
+    def judges(self) -> list[str]:
+        """Return the names of the judges whose labels the study holds, the parameters' order first."""
+        found = self.table("judgments", ["judge"])["judge"].unique().tolist()
+        return sorted(
+            found, key=lambda name: (self.params.judges.index(name) if name in self.params.judges else 99, name)
+        )
+
+    def coverage(self) -> pd.DataFrame:
+        """Return suite, model, judge, rows and the number of rows of each status that occurs."""
+        judged = self.named(self.table("judgments", ["judge", "status"]))
+        keys = ["suite_title", "model_name", "judge"]
+        counts = judged.groupby([*keys, "status"]).size().unstack(fill_value=0)
+        return counts.assign(rows=counts.sum(axis=1)).reset_index()
+
     def titles(self) -> dict[str, str]:
         """Return the title of each suite; a partial one says how many prompts it has (HarmBench-80)."""
         full = {name: suite.title for name, suite in SUITES.items()}
         if self.printed_only:
             return full
         rows = read_table(self.folder, "prompts", ["suite"]).groupby("suite").size()
-        partial = {
-            name: f"{full[name]}-{n}" for name, n in rows.items() if name in SUITES and SUITES[name].rows != n
-        }
+        partial = {name: f"{full[name]}-{n}" for name, n in rows.items() if name in SUITES and SUITES[name].rows != n}
         return {**full, **partial}
 
     def human_labels(self) -> pd.DataFrame:
@@ -170,9 +285,10 @@ class Study:
             "run": self.params.kind == "run",
             "metrics": bool(partitions(self.folder, "reply_metrics")),
             "human_labels": self.params.human_labels is not None,
+            "controls": self.table("prompts", ["expected"])["expected"].eq("answer").any(),
             "two_suites": frame["suite"].nunique() > 1,
             "many_models": frame["model"].nunique() >= MANY_MODELS,
-            "two_judges": self.table("judgments", ["judge"])["judge"].nunique() > 1,
+            "two_judges": len(self.judges()) > 1,
         }
         return offered | {need for need, met in conditions.items() if met}
 

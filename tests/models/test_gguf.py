@@ -18,7 +18,7 @@ from slmsafety.models import packages
 from slmsafety.models.gguf import cache_dir, from_gguf, from_package
 from slmsafety.models.load import LoadedModel
 
-# Checked against llama.cpp's own tokenizer, which reads the same file.
+# Digits go one by one, and a double line break before a digit is one token (1116), not two.
 SMOLLM2_IDS = {
     "\n\n1": [1116, 33],
     "\n\n1.": [1116, 33, 30],

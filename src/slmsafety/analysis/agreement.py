@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 from statsmodels.stats.inter_rater import cohens_kappa
 
+from slmsafety.records.schema import LABELS
+
 
 class Agreement(NamedTuple):
     """Agreement of a first and a second judge; every share is of n. nan when n is 0 (kappa: when it is undefined)."""
@@ -76,3 +78,15 @@ def confusion_from_long(table: pd.DataFrame) -> NDArray[np.int64]:
     rows, columns = (np.rint(table[name].to_numpy(float) * 2).astype(int) for name in ("first", "second"))
     np.add.at(counts, (rows, columns), table["count"].to_numpy(np.int64))
     return counts
+
+
+def confusion_frame(counts: ArrayLike, first: str, second: str) -> pd.DataFrame:
+    """Return the nine cells as rows: the labels by `first` and `second`, count, and percent of all (nan when empty)."""
+    table = np.asarray(counts, np.int64)
+    total = table.sum()
+    rows = [
+        (LABELS[a], LABELS[b], int(table[a, b]), 100 * table[a, b] / total if total else np.nan)
+        for a in LABELS
+        for b in LABELS
+    ]
+    return pd.DataFrame(rows, columns=[first, second, "count", "percent"])

@@ -17,14 +17,23 @@ def prompt_ambiguity(labels: pd.DataFrame) -> pd.DataFrame:
     grouped = harm.groupby(["suite", "instance_id"], sort=True)["label"]
     models = grouped.count()
     ar = grouped.agg(lambda label: float((label.dropna() == 1).mean()) if label.notna().any() else np.nan)
-    enough = models * 2 >= models.index.get_level_values("suite").map(all_models).to_numpy()
+    enough = models * 2 >= models.index.get_level_values("suite").map(all_models.to_dict()).to_numpy()
     frame = pd.DataFrame({"ar": ar.where(enough), "models": models, "defined": enough})
     return frame.reset_index()
 
 
-def mean_over_models(reply_metrics: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Return the mean of each reply metric over a prompt's models, by suite and instance_id; nan replies left out."""
-    return reply_metrics.groupby(["suite", "instance_id"], sort=True)[columns].mean().reset_index()
+def metric_points(ambiguity: pd.DataFrame, prompt_metrics: pd.DataFrame, reply_metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return suite, instance_id, ar, metric and value: every prompt metric, and every reply metric's mean over models.
+
+    Prompts are those of `ambiguity` (from `prompt_ambiguity`); a reply metric that is nan is left out of the mean, and
+    the value is nan where all are. Metrics are named "prompt ..." and "reply ...".
+    """
+    keys = ["suite", "instance_id"]
+    replies = reply_metrics.drop(columns=["model", "generation_id"]).groupby(keys).mean().astype("float64")
+    prompts = prompt_metrics.set_index(keys).astype("float64")
+    both = prompts.add_prefix("prompt ").join(replies.add_prefix("reply "), how="outer")
+    wide = ambiguity[[*keys, "ar"]].merge(both.reset_index(), on=keys, how="left", validate="one_to_one")
+    return wide.melt([*keys, "ar"], var_name="metric", value_name="value")
 
 
 def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Do design features of models go with ambiguity or with the score? (paper Table 4)"""
+"""Do design features of models go with ambiguity or with the score? (paper Table 4)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ def pooled(outcomes: pd.DataFrame, weights: dict[str, int]) -> pd.DataFrame:
 
     A model that lacks one of those suites has nan: rates over different suites are not comparable.
     """
-    total = sum(weights.values())
+    suites = list(weights)
+    shares = np.array([weights[suite] for suite in suites]) / sum(weights.values())
     table = outcomes.pivot(index="model", columns="suite", values=["ar", "mean"])
-    weight = pd.Series(weights) / total
-    return pd.DataFrame({name: (table[name][list(weights)] * weight).sum(axis=1, skipna=False) for name in ("ar", "mean")})
+    rates = {name: table[name][suites].to_numpy(float) @ shares for name in ("ar", "mean")}
+    return pd.DataFrame(rates, index=table.index)
 
 
 def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
     """Return Pearson's r of every feature with ar and with the mean score over models.
 
     `features` and `rates` are indexed by model. Columns: feature, n (models with the feature and a rate), r_ar, p_ar,
-    q_ar, r_score, p_score, q_score; q is Benjamini-Hochberg over the features. nan where n < 3 or a feature is constant.
+    q_ar, r_score, p_score, q_score; q is Benjamini-Hochberg over the features; nan where n < 3 or one is constant.
     """
     rows = []
     for feature in features.columns:

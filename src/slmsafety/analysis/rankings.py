@@ -49,6 +49,21 @@ def rank_agreement(
     return pd.DataFrame(rows, columns=["suite_a", "suite_b", "tau", "low", "high", "n"])
 
 
+def size_steps(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Return the change of the mean score from each size to the next larger one of the same family and suite.
+
+    Columns: suite, family, smaller, larger (models), change (of the mean score, nan where one has no score). Models
+    of equal size are ordered by name; families with one model have no step.
+    """
+    rows = []
+    for (suite, family), group in outcomes.groupby(["suite", "family"], sort=True):
+        ordered = group.dropna(subset=["params_m"]).sort_values(["params_m", "model"])
+        models, means = ordered["model"].tolist(), ordered["mean"].tolist()
+        for place in range(len(models) - 1):
+            rows.append((suite, family, models[place], models[place + 1], means[place + 1] - means[place]))
+    return pd.DataFrame(rows, columns=["suite", "family", "smaller", "larger", "change"])
+
+
 def tau(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return Kendall's tau-b (-1..1) with float noise read as ties; nan below two values or when one is constant."""
     if len(a) < 2:

@@ -21,7 +21,9 @@ def identities(table: pd.DataFrame) -> pd.DataFrame:
         {
             "mean": _touch(low["mean"], high["mean"], low["srr"] + low["ar"] / 2, high["srr"] + high["ar"] / 2),
             "shares": _touch(1, 1, low[_SHARES].sum(axis=1), high[_SHARES].sum(axis=1)),
-            "s_adj": _touch(low["s_adj"], high["s_adj"], low["mean"] * (1 - high["ar"]), high["mean"] * (1 - low["ar"])),
+            "s_adj": _touch(
+                low["s_adj"], high["s_adj"], low["mean"] * (1 - high["ar"]), high["mean"] * (1 - low["ar"])
+            ),
         }
     )
 

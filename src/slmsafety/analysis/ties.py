@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -22,7 +24,7 @@ def snap(values: ArrayLike) -> NDArray[np.float64]:
     """Return the values with every run of ties replaced by its smallest member (nan stays nan)."""
     result = np.array(values, float)
     order = np.argsort(result, kind="stable")
-    for before, after in zip(order[:-1], order[1:], strict=True):
+    for before, after in pairwise(order):
         if result[after] - result[before] <= TOLERANCE:
             result[after] = result[before]
     return result

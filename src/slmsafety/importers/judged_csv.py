@@ -57,7 +57,9 @@ def _tidy(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     score = pd.to_numeric(frame["score"].where(frame["score"] != ""), errors="coerce")
     bad = score.isna() & (frame["score"] != "")
     if bad.any():
-        raise InputError(f"{path}: line {_row(bad)} has score '{frame['score'][bad].iloc[0]}'; valid: 0, 0.5, 1 or empty")
+        raise InputError(
+            f"{path}: line {_row(bad)} has score '{frame['score'][bad].iloc[0]}'; valid: 0, 0.5, 1 or empty"
+        )
     if "status" not in frame.columns:
         if score.isna().any():
             raise InputError(f"{path}: line {_row(score.isna())} has no score; add a column 'status' that says why")

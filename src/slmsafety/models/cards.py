@@ -79,3 +79,22 @@ def paper_models() -> list[str]:
     """Return the ids of the paper's 26 SLMs, in the order of Table A2 (by size)."""
     cards = load_cards()
     return cards.loc[cards["in_paper"], "id"].tolist()
+
+
+def features() -> pd.DataFrame:
+    """Return numeric features of every card, indexed by model id: flags of the true architecture, and sizes.
+
+    RoPE includes partial RoPE; Context is the paper's Table A2 and nan where that has none.
+    """
+    cards = load_cards().set_index("id").rename_axis("model")
+    flags = {
+        "Tuned": cards["base_or_tuned"].eq("tuned"),
+        "RoPE": cards["position"].str.contains("RoPE"),
+        "SwiGLU": cards["activation"].eq("SwiGLU"),
+        "RMSNorm": cards["norm"].eq("RMSNorm"),
+        "GQA": cards["attention"].eq("GQA"),
+    }
+    sizes = {"Params": "params_m", "Context": "context", "Layers": "layers", "Heads": "heads", "KV heads": "kv_heads"}
+    sizes |= {"Hidden size": "hidden", "FFN": "ffn", "Vocab": "vocab", "Year": "year"}
+    columns = {name: flag.astype("float64") for name, flag in flags.items()}
+    return pd.DataFrame(columns | {name: cards[column].astype("float64") for name, column in sizes.items()})

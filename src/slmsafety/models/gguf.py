@@ -21,7 +21,7 @@ from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKEN
 from transformers.integrations.gguf.reader import read_gguf_metadata
 
 from slmsafety.errors import InputError
-from slmsafety.models.packages import GEMMA3_BASE, check_sha256, missing, package, package_file, package_folder
+from slmsafety.models.packages import GEMMA3_BASE, check_sha256, missing, package, package_folder
 from slmsafety.models.quiet import quiet
 from slmsafety.models.source import DEQUANTISER, unavailable
 from slmsafety.records.ids import file_sha256
@@ -56,9 +56,9 @@ def from_gguf(path: Path) -> Path:
 
 def _package_gguf(name: str, scratch: Path) -> Path:
     """Return the GGUF of a package; Gemma's is joined from its chunks into the scratch folder."""
+    folder = package_folder(name)
     if name != GEMMA3_BASE:
-        return package_file(name)
-    package_folder(name)
+        return folder / package(name).file
     try:
         return Path(importlib.import_module(package(name).module).assemble(scratch / _JOINED))
     except ModuleNotFoundError as error:

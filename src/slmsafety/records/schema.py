@@ -115,8 +115,8 @@ def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
             raise InputError(f"{source}: row {int(empty.to_numpy().argmax())} of table {table.name} has no {column}")
     doubled = frame.duplicated(keys)
     if doubled.any():
-        row = frame.loc[doubled, keys].iloc[0].to_dict()
-        raise InputError(f"{source}: table {table.name} has the key {row} twice; instance ids must be unique")
+        twice = frame.loc[doubled, keys].iloc[0].to_dict()
+        raise InputError(f"{source}: table {table.name} has the key {twice} twice; instance ids must be unique")
     for column, vocabulary in _VOCABULARY.items():
         if column in table.columns:
             bad = ~frame[column].isin(vocabulary)

@@ -158,7 +158,7 @@ def partitions(root: Path, table_name: str) -> list[Partition]:
     depth = len(table.files)
     pattern = "/".join(["*"] * depth)
     found = {
-        tuple(path.relative_to(below).parent.parts) + (path.name.removesuffix(path.suffix),)
+        (*path.relative_to(below).parent.parts, path.name.removesuffix(path.suffix))
         for path in below.glob(pattern)
         if path.suffix in (".parquet", ".journal") and not path.name.startswith(".")
     }

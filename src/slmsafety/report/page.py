@@ -31,6 +31,7 @@ NEEDS = {
     "many_models": "it has fewer than ten models",
     "run": "it made no prompts and replies of its own",
     "human_labels": "it has no human labels",
+    "controls": "its prompts hold no benign control",
 }
 """What an artifact can need of a study, each with the reason to leave it out."""
 

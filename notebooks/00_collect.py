@@ -1,0 +1,82 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 00 Collect: what was asked, of which models, and what came back
+#
+# Every later notebook rests on five tables keyed by suite, prompt, model and settings. This one makes them, or takes up
+# where a stopped run left off, and then asks one question: **is anything missing?** A rate whose missing rows are
+# unknown cannot be read.
+#
+# *The subject is harmful text. No prompt or reply is shown here.*
+
+# %% tags=["parameters"]
+study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
+
+# %%
+from slmsafety.report.page import Page
+from slmsafety.study import Study
+
+lab = Study.load(study, globals())
+lab.collect()
+page = Page("00_collect", **lab.about())
+
+# %% [markdown]
+# ## The suites
+#
+# `prompts` are those that a safe model should refuse; `controls` are benign and should be answered. A title with a number
+# (HarmBench-80) marks a partial suite.
+
+# %%
+suites = lab.suite_sizes()
+page.table("suites", suites)
+
+# %% [markdown]
+# ## The models
+#
+# For `published` this is Table A2 as the paper prints it, gaps included; for a study of one's own, the architecture of the
+# released models.
+
+# %%
+models = lab.model_table()
+page.table("table_a2_models", models)
+
+# %% [markdown]
+# ## Coverage
+#
+# A row that could not be judged keeps its status and is counted; it never turns into a score.
+
+# %%
+if page.has("coverage"):
+    coverage = lab.coverage()
+    page.table("coverage", coverage)
+    labelled = coverage["ok"].sum() if "ok" in coverage else 0
+    page.say(f"{labelled:,} of {coverage['rows'].sum():,} rows have a label; the others are listed by status above.")
+
+# %% [markdown]
+# ## What this shows
+
+# %%
+prompts, controls = suites["prompts"].sum(), suites["controls"].sum()
+page.say(
+    f"Study {lab.name} covers {len(suites)} suites with {prompts:,} prompts to refuse and {controls:,} benign controls.",
+    f"With {len(models)} models that makes {len(models) * prompts:,} judged replies to harmful prompts.",
+)
+if lab.printed_only:
+    page.say(
+        "The paper's 741,312 evaluations add Simple Safety Tests (100 prompts) and BBQ (1,000), for which it prints no",
+        "rates per model, so that figures from here on cover AirBench, SALAD and HarmBench.",
+    )
+page.numbers({"prompts": f"{prompts:,}", "models": str(len(models))})
+page.close()

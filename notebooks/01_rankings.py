@@ -1,0 +1,90 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 01 Rankings (RQ1): what do the suites say about safety, and do they agree?
+#
+# A leaderboard ranks models by the mean score: 1 for a safe reply, 0 for a harmful one, and **0.5 for an ambiguous one**.
+# If two suites measure one thing, they should order the models alike.
+
+# %% tags=["parameters"]
+study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
+resamples: int = 2000  # bootstrap draws of models behind the interval of tau
+
+# %%
+import numpy as np
+
+from slmsafety.analysis.rankings import rank_agreement, rank_within_suites, size_steps
+from slmsafety.report import figures as draw
+from slmsafety.report.page import Page
+from slmsafety.study import Study
+
+lab = Study.load(study, globals(), "resamples")
+page = Page("01_rankings", **lab.about(resamples=resamples))
+
+# %% [markdown]
+# ## Figure 1: the rankings
+#
+# The mean score by suite, with the rank beside it. Families stand together, small to large.
+
+# %%
+outcomes = lab.outcomes()
+ranked = outcomes.assign(rank=rank_within_suites(outcomes, "mean"))
+page.figure("fig1_rankings", draw.fig1_rankings(outcomes, ranked))
+
+# %%
+columns = ["suite_title", "model_name", "n", "mean", "rank"]
+page.table(
+    "rankings", ranked.sort_values(["suite_title", "rank", "model_name"])[columns], {"mean": ".2f", "rank": ".1f"}
+)
+first = ranked[ranked["rank"] == ranked.groupby("suite")["rank"].transform("min")]
+best = "; ".join(f"{title}: {', '.join(names)}" for title, names in first.groupby("suite_title")["model_name"])
+page.say(f"Ranked first by the mean score: {best}.")
+
+# %% [markdown]
+# ## Do the suites agree?
+#
+# Kendall's tau-b between the mean scores of two suites, over the models that both have. The interval resamples models; it
+# takes ten of them to have one.
+
+# %%
+if page.has("rank_agreement"):
+    pairs = rank_agreement(outcomes, np.random.default_rng(lab.params.seed), resamples)
+    page.figure("rank_agreement", draw.rank_agreement(pairs.replace(lab.titles())))
+    low, high, n = pairs["tau"].min(), pairs["tau"].max(), pairs["n"].min()
+    page.say(f"Tau-b between suites lies between {low:.2f} and {high:.2f} (n = {n} models); 1 would be the same order.")
+    page.numbers({f"tau {a} {b}": f"{t:.2f}" for a, b, t in pairs[["suite_a", "suite_b", "tau"]].to_numpy()})
+
+# %% [markdown]
+# ## Does size help within a family?
+
+# %%
+if page.has("size_within_family"):
+    page.figure("size_within_family", draw.size_within_family(outcomes))
+    steps = size_steps(outcomes)["change"]
+    up = (steps > 0).sum()
+    page.say(
+        f"{up} of {len(steps)} steps to the next larger model of a family raise the mean score; size is no guide to it."
+    )
+
+# %% [markdown]
+# ## What this shows
+#
+# The suites do not rank models alike, and within a family the larger model is not reliably the safer one by this score.
+# With few models the order between suites says little: the interval above, or its absence, is the point. Why the score
+# itself may be the problem is the subject of the next notebook.
+
+# %%
+page.say(f"Study {lab.name}: {outcomes['model'].nunique()} models in {outcomes['suite'].nunique()} suites.")
+page.close()

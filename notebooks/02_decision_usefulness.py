@@ -1,0 +1,135 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 02 Decision-usefulness (RQ2): how much of the score is a decision?
+#
+# The mean hides what it is made of. Here each model's labels are taken apart: **HCR** (harmful), **AR** (ambiguous) and
+# **SRR** (safe). Two models with the same mean can be one that refuses half the time and one that babbles all the time.
+
+# %% tags=["parameters"]
+study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
+
+# %%
+from slmsafety.analysis.agreement import agreement, confusion, confusion_frame
+from slmsafety.analysis.outcomes import decisiveness, over_refusal, score_shares
+from slmsafety.analysis.rankings import ranks
+from slmsafety.analysis.rounding import identities
+from slmsafety.analysis.treatments import adjusted_score
+from slmsafety.report import figures as draw
+from slmsafety.report.page import Page
+from slmsafety.study import Study
+
+lab = Study.load(study, globals())
+page = Page("02_decision_usefulness", **lab.about())
+
+# %% [markdown]
+# ## Figure 2: what the mean is made of
+
+# %%
+outcomes = lab.outcomes()
+page.figure("fig2_proportions", draw.fig2_proportions(outcomes))
+
+# %% [markdown]
+# ## Figure 3: the scores themselves
+#
+# The paper draws the distribution of single scores by suite, beside large models. That takes labels of single replies.
+
+# %%
+if page.has("fig3_distributions"):
+    shares = lab.named(score_shares(lab.labels())).assign(group=lab.name)
+    page.figure("fig3_distributions", draw.fig3_distributions(shares))
+
+# %% [markdown]
+# ## Table A1: outcomes of every model
+#
+# `s_adj` is the mean times the decisive share, and `rank_change` how many places a model moves by it (positive is up).
+
+# %%
+table = outcomes.assign(s_adj=adjusted_score(outcomes))
+rank_of = table.groupby("suite")[["mean", "s_adj"]].transform(ranks)
+table["rank_change"] = rank_of["mean"] - rank_of["s_adj"]
+columns = ["suite_title", "model_name", "n", "mean", "hcr", "ar", "srr", "s_adj", "rank_change"]
+formats = dict.fromkeys(["mean", "hcr", "ar", "srr", "s_adj"], ".2f") | {"rank_change": "+.1f"}
+page.table("table_a1_outcomes", table[columns], formats)
+
+# %% [markdown]
+# Are the printed rates consistent? Every printed number stands for an interval of half a hundredth each way, and an
+# identity holds if the intervals can meet.
+
+# %%
+if page.has("rounding_checks"):
+    printed = lab.printed("table_a1_outcomes")
+    checks = identities(printed).groupby(printed["suite"]).sum().reset_index()
+    page.table("rounding_checks", checks.assign(rows=26))
+    total = int(checks[["mean", "shares", "s_adj"]].min().min() * 3)
+    page.say(
+        f"The identities mean = SRR + AR/2, HCR + AR + SRR = 1 and S_adj = mean (1 - AR) hold for {total} of 78 rows."
+    )
+
+# %% [markdown]
+# ## How decisive is each suite?
+#
+# `decisive` is the mean over models of 1 - AR; `missing` is the share of rows without any label.
+
+# %%
+useful = lab.named(decisiveness(outcomes))
+columns = ["suite_title", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
+page.table("decisiveness", useful[columns], dict.fromkeys(["decisive", "lowest", "highest", "missing"], ".2f"))
+for row in useful.itertuples():
+    page.say(
+        f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({row.lowest:.0%} to",
+        f"{row.highest:.0%} by model), and {row.mostly_ambiguous} of {row.models} models are ambiguous more often than not.",
+    )
+page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.itertuples()})
+
+# %% [markdown]
+# ## Is the judge itself any good?
+#
+# `refusal_rules` is a **baseline** of string rules. Rows are a person's labels of the same replies, columns the judge's.
+# The rules were tuned on these labels, so the agreement flatters them.
+
+# %%
+if page.has("baseline_confusion"):
+    both = lab.labels().merge(lab.human_labels(), on=["suite", "instance_id", "model"])
+    usable = both[both["matches"] & both["label"].notna()]
+    counts = confusion(usable["human"], usable["label"])
+    result = agreement(counts)
+    page.table("baseline_confusion", confusion_frame(counts, "human", "judge"), {"percent": ".1f"})
+    page.say(
+        f"The baseline judge agrees with the person on {result.exact:.0%} of {result.n} replies (linear kappa",
+        f"{result.kappa:.2f}, 95 % interval {result.kappa_low:.2f} to {result.kappa_high:.2f}); the person calls",
+        f"{result.ar_first:.0%} ambiguous, the judge {result.ar_second:.0%}. {len(both) - len(usable)} labels do not apply.",
+    )
+
+# %% [markdown]
+# ## The other side: refusing what is harmless
+#
+# A model that refuses everything is safe and useless. Benign controls stay out of all rates above.
+
+# %%
+if page.has("over_refusal"):
+    benign = lab.named(over_refusal(lab.labels()))
+    columns = ["suite_title", "model_name", "n", "refused", "rate", "low", "high", "missing"]
+    page.table("over_refusal", benign[columns], dict.fromkeys(["rate", "low", "high"], ".2f"))
+    refused, n = benign["refused"].sum(), benign["n"].sum()
+    page.say(f"{refused} of {n} labelled replies to benign controls are refusals.")
+
+# %% [markdown]
+# ## What this shows
+#
+# Where the grey part is large, the mean is mostly a convention: it says how a reply that no one could place is counted.
+
+# %%
+page.close()

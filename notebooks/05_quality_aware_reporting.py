@@ -1,0 +1,107 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 05 Quality-aware reporting (RQ5): what may be said, and how?
+#
+# Three things stand in for a bare mean: the **interval** that the ambiguous rows leave open, the **set of ranks** that goes
+# with it, and the paper's **ambiguity-adjusted score**, which discounts the mean by the decisive share.
+
+# %% tags=["parameters"]
+study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
+
+# %%
+from slmsafety.analysis.bounds import bounds
+from slmsafety.analysis.rankings import ranks
+from slmsafety.analysis.rounding import rank_change_check
+from slmsafety.analysis.treatments import adjusted_score
+from slmsafety.report import figures as draw
+from slmsafety.report.page import Page
+from slmsafety.study import Study
+
+lab = Study.load(study, globals())
+page = Page("05_quality_aware_reporting", **lab.about())
+
+# %% [markdown]
+# ## Worst-case intervals
+#
+# From SRR (every ambiguous reply was harmful) to SRR + AR (every one was safe), with the mean as a dot.
+
+# %%
+outcomes = lab.outcomes()
+page.figure("bounds", draw.bounds(outcomes))
+
+# %% [markdown]
+# ## Rank sets
+#
+# `best_rank` counts the models that are above under every reading, `worst_rank` those that are above under some.
+
+# %%
+sets = lab.named(bounds(outcomes)).sort_values(["suite_title", "best_rank", "worst_rank", "model_name"])
+columns = ["suite_title", "model_name", "lower", "upper", "best_rank", "worst_rank"]
+page.table("rank_sets", sets[columns], {"lower": ".2f", "upper": ".2f", "best_rank": ".0f", "worst_rank": ".0f"})
+for title, group in sets.groupby("suite_title"):
+    width, places = (group["upper"] - group["lower"]).mean(), (group["worst_rank"] - group["best_rank"] + 1).mean()
+    page.say(
+        f"{title}: the interval is {width:.2f} wide on average and leaves {places:.1f} of {len(group)} ranks open."
+    )
+
+# %% [markdown]
+# ## The ambiguity-adjusted score
+#
+# S_adj = mean (1 - AR). It is a diagnostic and no utility: it says how much of the mean is left when only decisive labels count.
+
+# %%
+scores = outcomes.assign(s_adj=adjusted_score(outcomes))
+places = scores.groupby("suite")[["mean", "s_adj"]].transform(ranks)
+scores = scores.assign(rank_mean=places["mean"], rank_adjusted=places["s_adj"], change=places["mean"] - places["s_adj"])
+columns = ["suite_title", "model_name", "mean", "ar", "s_adj", "rank_mean", "rank_adjusted", "change"]
+formats = (
+    dict.fromkeys(["mean", "ar", "s_adj"], ".2f")
+    | dict.fromkeys(["rank_mean", "rank_adjusted"], ".1f")
+    | {"change": "+.1f"}
+)
+page.table("quality_adjusted", scores.sort_values(["suite_title", "rank_adjusted", "model_name"])[columns], formats)
+for title, group in scores.groupby("suite_title"):
+    moved = int((group["change"].abs() >= 3).sum())
+    page.say(f"{title}: {moved} of {len(group)} models move three ranks or more when the mean is discounted.")
+
+# %% [markdown]
+# ## Can the printed rank changes be right?
+#
+# Ranks of rounded scores are themselves uncertain: models with the same print can stand in any order.
+
+# %%
+if page.has("rank_change_check"):
+    check = rank_change_check(lab.printed("table_a1_outcomes"))
+    page.table(
+        "rank_change_check", check[["suite", "model", "rank_change", "recomputed", "lowest", "highest", "allowed"]]
+    )
+    sums = check.groupby("suite")["rank_change"].sum()
+    page.say(
+        f"{check['allowed'].sum()} of {len(check)} printed rank changes lie within what rounding allows.",
+        f"The printed changes sum to {', '.join(f'{suite} {total}' for suite, total in sums.items())}: a ranking without",
+        "ties has sum 0, so a suite with another sum has a tie or a misprint.",
+    )
+
+# %% [markdown]
+# ## What to report
+#
+# 1. HCR, AR and SRR with n and what is missing, never the mean alone.
+# 2. The interval and the rank set; a claim that A is safer than B only where their order is certified.
+# 3. The over-refusal rate on benign controls beside the refusal rate.
+# 4. Which judge, with which agreement with people, and how empty replies were read.
+
+# %%
+page.close()
