@@ -1,11 +1,13 @@
 # ---
 # jupyter:
 #   jupytext:
+#     cell_metadata_filter: tags,-all
 #     formats: ipynb,py:percent
 #     text_representation:
 #       extension: .py
 #       format_name: percent
 #       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -46,7 +48,7 @@ page.table("suites", suites)
 # ## The models
 #
 # For `published` this is Table A2 as the paper prints it, gaps included; for a study of one's own, the architecture of the
-# released models.
+# released models. A name that ends in **q4** stands for weights that were derived from a 4-bit file: not the original ones.
 
 # %%
 models = lab.model_table()

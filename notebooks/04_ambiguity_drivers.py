@@ -1,11 +1,13 @@
 # ---
 # jupyter:
 #   jupytext:
+#     cell_metadata_filter: tags,-all
 #     formats: ipynb,py:percent
 #     text_representation:
 #       extension: .py
 #       format_name: percent
 #       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -43,7 +45,7 @@ if page.has("fig5_associations"):
     ambiguity = prompt_ambiguity(lab.labels())
     points = metric_points(ambiguity, lab.table("prompt_metrics"), lab.table("reply_metrics"))
     fits = correlations(points)
-    page.figure("fig5_associations", draw.fig5_associations(points, fits))
+    page.figure("fig5_associations", draw.fig5_associations(points.replace({"suite": lab.titles()}), fits))
 
 # %%
 if page.has("table_associations"):

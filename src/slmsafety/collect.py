@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,4 +202,6 @@ def _expected_rows(suite: str, limit: int | None) -> int:
 
 
 def _bar(text: str, total: int, done: int) -> tqdm:
-    return tqdm(total=total, initial=done, desc=text, unit="row", disable=None)
+    """A bar with an ETA on a terminal and in a notebook, and nothing in a log file."""
+    in_notebook = "ipykernel" in sys.modules
+    return tqdm(total=total, initial=done, desc=text, unit="row", disable=False if in_notebook else None)

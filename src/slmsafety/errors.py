@@ -9,6 +9,10 @@ from collections.abc import Iterable
 class InputError(ValueError):
     """Bad input from a user: a file, a key, a row or a name. The CLI prints its message and exits with code 2."""
 
+    def __init__(self, message: str) -> None:
+        """Keep the message as one line, whatever the names and values in it hold."""
+        super().__init__(" ".join(message.splitlines()))
+
 
 def unknown(kind: str, name: object, valid: Iterable[str], where: str = "") -> InputError:
     """Return the error for a name outside a closed vocabulary, with its nearest valid name.

@@ -56,4 +56,6 @@ def _run(notebook: Path, target: Path, study: Study) -> None:
         kernel_name="python3",
         cwd=str(study.root),
         progress_bar=False,
+        # Jupyter's notice that a local kernel talks over plain TCP is no news to anyone here.
+        extra_arguments=["--log-level=ERROR"],
     )

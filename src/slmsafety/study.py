@@ -20,6 +20,7 @@ from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.collect import STAGES, collect, generation_ids, judge_ids, stage_status
 from slmsafety.errors import InputError, unknown
+from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.importers.judged_csv import import_judged_csv
 from slmsafety.judging.reading import read_labels
 from slmsafety.models.cards import features, load_cards
@@ -226,10 +227,7 @@ class Study:
         """
         titles = self.titles()
         if self.printed_only:
-            table = published.printed("table5_judge_robustness")
-            names = {"rank_range_gpt": "rank_range_first", "rank_range_llama": "rank_range_second"}
-            table = table.rename(columns=names).assign(suite=table["suite"].map(published.SUITES).map(titles))
-            return table[["suite", *names.values()]]
+            return self.printed_robustness()[["suite", "rank_range_first", "rank_range_second"]]
         columns = {}
         for place, judge in zip(("first", "second"), self.judges(), strict=False):
             scores = treatment_scores(outcomes(self.labels(judge)))
@@ -237,6 +235,11 @@ class Study:
             columns[f"rank_range_{place}"] = ranges.groupby("suite")["range"].mean()
         frame = pd.DataFrame(columns).rename_axis("suite").reset_index()
         return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])
+
+    def printed_robustness(self) -> pd.DataFrame:
+        """Return Table 5 as printed, with suite titles (`published.robustness`)."""
+        table = published.robustness()
+        return table.assign(suite=table["suite"].map(self.titles()))
 
     def judges(self) -> list[str]:
         """Return the names of the judges whose labels the study holds, the parameters' order first."""
@@ -269,7 +272,7 @@ class Study:
         """
         if self.params.human_labels is None:
             raise InputError(f"study {self.name} names no human_labels")
-        labels = pd.read_csv(data_path(self.params.human_labels, self.root), dtype={"reply_id": "str"})
+        labels = read_human_labels(data_path(self.params.human_labels, self.root))
         replies = self.table("responses", ["response"])
         merged = labels.merge(replies, on=["suite", "instance_id", "model"], how="left", validate="one_to_one")
         same = [text_id(text) if isinstance(text, str) else None for text in merged["response"]]

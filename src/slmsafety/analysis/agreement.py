@@ -10,11 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 from statsmodels.stats.inter_rater import cohens_kappa
 
+from slmsafety.errors import InputError
 from slmsafety.records.schema import LABELS
 
 
 class Agreement(NamedTuple):
-    """Agreement of a first and a second judge; every share is of n. nan when n is 0 (kappa: when it is undefined)."""
+    """Agreement of a first and a second judge; every share is of n. nan when n is 0.
+
+    kappa is also nan when both judges use one and the same label throughout, its interval also when the judges agree
+    on every row or one of them uses a single label: the standard error is then 0 and says nothing.
+    """
 
     n: int
     ar_first: float
@@ -31,8 +36,11 @@ class Agreement(NamedTuple):
 
 
 def confusion(first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
-    """Return the 3 x 3 counts of labels 0, 1, 2: rows are the first judge's, columns the second's (no missing)."""
-    a, b = np.asarray(first, int), np.asarray(second, int)
+    """Return the 3 x 3 counts of labels 0, 1, 2: rows are the first judge's, columns the second's.
+
+    Raises InputError for anything else, such as the scores 0, 0.5, 1 or a missing label.
+    """
+    a, b = (_labels(values) for values in (first, second))
     counts = np.zeros((3, 3), np.int64)
     np.add.at(counts, (a, b), 1)
     return counts
@@ -50,15 +58,15 @@ def agreement(counts: ArrayLike) -> Agreement:
     down, up = int(table[2, 0]), int(table[0, 2])
     if n == 0:
         return Agreement(0, *(np.nan,) * 8, down, up, np.nan)
-    result = cohens_kappa(table, wt="linear") if _spread(table) else None
+    kappa, low, high = _kappa(table)
     return Agreement(
         n=n,
         ar_first=table[1].sum() / n,
         ar_second=table[:, 1].sum() / n,
         exact=np.trace(table) / n,
-        kappa=float(result.kappa) if result else np.nan,
-        kappa_low=float(result.kappa_low) if result else np.nan,
-        kappa_high=float(result.kappa_upp) if result else np.nan,
+        kappa=kappa,
+        kappa_low=low,
+        kappa_high=high,
         boundary=(table[1, [0, 2]].sum() + table[[0, 2], 1].sum()) / n,
         flips=(down + up) / n,
         first_safe_second_harmful=down,
@@ -67,9 +75,27 @@ def agreement(counts: ArrayLike) -> Agreement:
     )
 
 
-def _spread(table: NDArray[np.int64]) -> bool:
-    """Whether kappa is defined: not both judges use one and the same label throughout."""
-    return not (np.count_nonzero(table.sum(0)) == 1 and np.count_nonzero(table.sum(1)) == 1)
+def _labels(values: ArrayLike) -> NDArray[np.int64]:
+    found = np.asarray(pd.Series(values).astype("float64"), dtype=np.float64)
+    bad = ~np.isin(found, list(LABELS))
+    if bad.any():
+        raise InputError(
+            f"row {bad.argmax()} has label {found[bad.argmax()]:g}; valid: 0 (harmful), 1 (ambiguous), 2 (safe)"
+        )
+    return np.asarray(found, dtype=np.int64)
+
+
+def _kappa(table: NDArray[np.int64]) -> tuple[float, float, float]:
+    """Return kappa with linear weights and its interval, nan where `Agreement` says so."""
+    n, used = table.sum(), [np.count_nonzero(table.sum(axis)) for axis in (0, 1)]
+    if table.diagonal().max() == n:
+        return (np.nan,) * 3
+    # statsmodels also tests kappa = 0 and divides there by a standard error that may be 0.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = cohens_kappa(table, wt="linear")
+    if np.trace(table) == n or min(used) == 1:
+        return float(result.kappa), np.nan, np.nan
+    return float(result.kappa), float(result.kappa_low), float(result.kappa_upp)
 
 
 def confusion_from_long(table: pd.DataFrame) -> NDArray[np.int64]:

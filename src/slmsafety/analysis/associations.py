@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.stats import false_discovery_control, linregress
 
 
@@ -14,11 +15,12 @@ def prompt_ambiguity(labels: pd.DataFrame) -> pd.DataFrame:
     """
     harm = labels[labels["expected"] == "refuse"]
     all_models = harm.groupby("suite")["model"].nunique()
-    grouped = harm.groupby(["suite", "instance_id"], sort=True)["label"]
-    models = grouped.count()
-    ar = grouped.agg(lambda label: float((label.dropna() == 1).mean()) if label.notna().any() else np.nan)
+    label = harm["label"].astype("float64")
+    grouped = harm.assign(label=label, ambiguous=label == 1).groupby(["suite", "instance_id"], sort=True)
+    models = grouped["label"].count()
     enough = models * 2 >= models.index.get_level_values("suite").map(all_models.to_dict()).to_numpy()
-    frame = pd.DataFrame({"ar": ar.where(enough), "models": models, "defined": enough})
+    ar = grouped["ambiguous"].sum().astype("float64") / models.where(enough)
+    frame = pd.DataFrame({"ar": ar, "models": models, "defined": enough})
     return frame.reset_index()
 
 
@@ -46,7 +48,7 @@ def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:
     for metric, group in points.groupby("metric", sort=True):
         both = group[["value", target]].dropna().astype(float)
         n, missing = len(both), len(group) - len(both)
-        if n < 3 or (both.nunique() < 2).any():
+        if n < 3 or constant(both["value"]) or constant(both[target]):
             rows.append((metric, n, missing, *(np.nan,) * 4))
             continue
         fit = linregress(both["value"], both[target])
@@ -54,6 +56,12 @@ def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["metric", "n", "missing", "r", "p", "slope", "intercept"])
     frame["q"] = adjusted_p(frame["p"])
     return frame.sort_values("r", ascending=False, ignore_index=True)
+
+
+def constant(values: ArrayLike) -> bool:
+    """Return whether the values (no nan) are one value but for float noise, so that no correlation is defined."""
+    found = np.asarray(values, float)
+    return bool(np.ptp(found) <= 1e-12 * np.abs(found).max())
 
 
 def adjusted_p(p: pd.Series) -> pd.Series:

@@ -15,13 +15,15 @@ def bounds(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Return suite, model, lower = SRR and upper = SRR + AR, and the rank set (best_rank, worst_rank) in its suite.
 
     The interval holds every score that some reading of the ambiguous rows gives, a different reading per model
-    allowed (worst-case identification bounds, Manski 1989). best_rank counts the models that are above under every
-    reading, worst_rank those that are above under some. Rows without a score (nan) are left out of every rank set.
+    allowed (worst-case identification bounds, Manski 1989). best_rank is 1 + the models that are above under every
+    reading, worst_rank 1 + those that are above under some. A row without a score has nan and counts in no rank set.
     """
+    if outcomes.empty:
+        return pd.DataFrame(columns=["suite", "model", "lower", "upper", "best_rank", "worst_rank"])
     parts = []
     for _, group in outcomes.groupby("suite", sort=False):
         lower, upper = group["srr"].to_numpy(float), (group["srr"] + group["ar"]).to_numpy(float)
-        known = ~np.isnan(lower)
+        known = ~np.isnan(upper)
         always, ever = np.zeros((2, len(group), len(group)), bool)
         some = np.ix_(known, known)
         always[some] = sign(lower[known][None, :] - upper[known][:, None]) > 0
@@ -55,14 +57,15 @@ def pair_orders(outcomes: pd.DataFrame) -> pd.DataFrame:
         low, high = sign(lower[first] - lower[second]), sign(upper[first] - upper[second])
         apart = (sign(lower[first] - upper[second]) > 0) | (sign(lower[second] - upper[first]) > 0)
         rows.append(
-            {
-                "suite": suite,
-                "pairs": len(first),
-                "strict": int((low * high > 0).sum()),
-                "ties_allowed": int((low * high >= 0).sum()),
-                "disjoint": int(apart.sum()),
-                "tau_ends": tau(lower, upper),
-                "undefined": len(group) - len(known),
-            }
+            (
+                suite,
+                len(first),
+                int((low * high > 0).sum()),
+                int((low * high >= 0).sum()),
+                int(apart.sum()),
+                tau(lower, upper),
+                len(group) - len(known),
+            )
         )
-    return pd.DataFrame(rows)
+    columns = ["suite", "pairs", "strict", "ties_allowed", "disjoint", "tau_ends", "undefined"]
+    return pd.DataFrame(rows, columns=columns)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import pearsonr
 
-from slmsafety.analysis.associations import adjusted_p
+from slmsafety.analysis.associations import adjusted_p, constant
 
 
 def pooled(outcomes: pd.DataFrame, weights: dict[str, int]) -> pd.DataFrame:
@@ -16,9 +16,11 @@ def pooled(outcomes: pd.DataFrame, weights: dict[str, int]) -> pd.DataFrame:
     """
     suites = list(weights)
     shares = np.array([weights[suite] for suite in suites]) / sum(weights.values())
-    table = outcomes.pivot(index="model", columns="suite", values=["ar", "mean"])
-    rates = {name: table[name][suites].to_numpy(float) @ shares for name in ("ar", "mean")}
-    return pd.DataFrame(rates, index=table.index)
+    tables = {
+        name: outcomes.pivot(index="model", columns="suite", values=name).reindex(columns=suites)
+        for name in ("ar", "mean")
+    }
+    return pd.DataFrame({name: table.astype(float) @ shares for name, table in tables.items()})
 
 
 def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
@@ -30,11 +32,15 @@ def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.Dat
     rows = []
     for feature in features.columns:
         both = pd.concat([features[feature].astype(float), rates[["ar", "mean"]]], axis=1).dropna()
-        if len(both) < 3 or both[feature].nunique() < 2:
-            rows.append((feature, len(both), *(np.nan,) * 4))
-            continue
-        ar, score = pearsonr(both[feature], both["ar"]), pearsonr(both[feature], both["mean"])
-        rows.append((feature, len(both), ar.statistic, ar.pvalue, score.statistic, score.pvalue))
+        rows.append((feature, len(both), *_pearson(both[feature], both["ar"]), *_pearson(both[feature], both["mean"])))
     frame = pd.DataFrame(rows, columns=["feature", "n", "r_ar", "p_ar", "r_score", "p_score"])
     frame["q_ar"], frame["q_score"] = adjusted_p(frame["p_ar"]), adjusted_p(frame["p_score"])
     return frame[["feature", "n", "r_ar", "p_ar", "q_ar", "r_score", "p_score", "q_score"]]
+
+
+def _pearson(a: pd.Series, b: pd.Series) -> tuple[float, float]:
+    """Return r and its p value."""
+    if len(a) < 3 or constant(a) or constant(b):
+        return np.nan, np.nan
+    result = pearsonr(a, b)
+    return float(result.statistic), float(result.pvalue)

@@ -63,7 +63,7 @@ def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame
 def decisiveness(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Return, per suite, how much of what was judged is decisive (1 - AR; paper section 4.1, effectiveness).
 
-    Columns: suite, models, decisive (the mean over models of 1 - AR), lowest and highest (its range over models),
+    Columns: suite, models, decisive (the mean of 1 - AR over the models that have one), lowest and highest (its range),
     mostly_ambiguous (models with AR above one half), missing (rows without a label, as a share of all rows; nan when
     the source gives no counts).
     """
@@ -73,17 +73,18 @@ def decisiveness(outcomes: pd.DataFrame) -> pd.DataFrame:
         statuses = group[[f"n_{status}" for status in STATUSES]].sum()
         total = statuses.sum()
         rows.append(
-            {
-                "suite": suite,
-                "models": len(group),
-                "decisive": decisive.mean(),
-                "lowest": decisive.min(),
-                "highest": decisive.max(),
-                "mostly_ambiguous": int((group["ar"] > 0.5).sum()),
-                "missing": 1 - group["n"].sum() / total if total else np.nan,
-            }
+            (
+                suite,
+                len(group),
+                decisive.mean(),
+                decisive.min(),
+                decisive.max(),
+                int((group["ar"] > 0.5).sum()),
+                1 - group["n"].sum() / total if total else np.nan,
+            )
         )
-    return pd.DataFrame(rows)
+    columns = ["suite", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def score_shares(labels: pd.DataFrame) -> pd.DataFrame:

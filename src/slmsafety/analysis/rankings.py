@@ -36,7 +36,7 @@ def rank_agreement(
 
     Columns: suite_a, suite_b, tau (-1..1), low, high, n (models that both suites scored). tau is nan below two
     models; the interval is nan below ten, where resampling models says little. The interval is the percentile interval
-    over `resamples` draws of models; a draw in which a suite is constant has no tau and is left out.
+    over `resamples` draws of models; a draw in which a suite is constant has no tau and is left out (nan if all are).
     """
     table = outcomes.pivot(index="model", columns="suite", values="mean")
     suites = list(dict.fromkeys(outcomes["suite"]))
@@ -53,7 +53,7 @@ def size_steps(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Return the change of the mean score from each size to the next larger one of the same family and suite.
 
     Columns: suite, family, smaller, larger (models), change (of the mean score, nan where one has no score). Models
-    of equal size are ordered by name; families with one model have no step.
+    of equal size are ordered by name; families with one model, and models without a size, have no step.
     """
     rows = []
     for (suite, family), group in outcomes.groupby(["suite", "family"], sort=True):
@@ -74,18 +74,21 @@ def tau(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 def possible_ranks(printed: pd.Series) -> pd.DataFrame:
     """Return the best and worst rank that each rounded score leaves open.
 
-    Different prints keep their order before rounding; equal prints can stand in any order.
+    Different prints keep their order before rounding; equal prints can stand in any order. Columns: best and worst,
+    missing where the print is.
     """
     values = -snap(printed.to_numpy(float))
-    return pd.DataFrame(
-        {"best": rankdata(values, method="min"), "worst": rankdata(values, method="max")}, index=printed.index
-    ).astype(int)
+    best, worst = (rankdata(values, method=method, nan_policy="omit") for method in ("min", "max"))
+    return pd.DataFrame({"best": best, "worst": worst}, index=printed.index).astype("Int64")
 
 
 def _tau_interval(
     pairs: NDArray[np.float64], rng: np.random.Generator, resamples: int, confidence: float
 ) -> tuple[float, float]:
     draws = rng.integers(len(pairs), size=(resamples, len(pairs)))
-    taus = np.array([kendalltau(pairs[draw, 0], pairs[draw, 1]).statistic for draw in draws])
+    a, b = snap(pairs[:, 0]), snap(pairs[:, 1])
+    taus = np.array([kendalltau(a[draw], b[draw]).statistic for draw in draws])
+    if np.isnan(taus).all():
+        return np.nan, np.nan
     low, high = np.nanquantile(taus, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)

@@ -33,8 +33,10 @@ def rank_change_check(table: pd.DataFrame) -> pd.DataFrame:
 
     `table` holds suite, model, mean, s_adj and rank_change as printed (positive is up). Adds `recomputed` (mean-score
     rank minus adjusted-score rank, from printed values, ties averaged), `lowest` and `highest` (what unrounded values
-    could give) and `allowed`.
+    could give) and `allowed` (missing where a score is).
     """
+    if table.empty:
+        return table.reindex(columns=[*table.columns, "recomputed", "lowest", "highest", "allowed"])
     parts = []
     for _, group in table.groupby("suite", sort=False):
         before, after = possible_ranks(group["mean"]), possible_ranks(group["s_adj"])
@@ -48,7 +50,7 @@ def rank_change_check(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def gaps(recomputed: pd.DataFrame, printed: pd.DataFrame, key: str, columns: list[str]) -> pd.DataFrame:
-    """Return recomputed minus printed for each of the columns, one row a key; a row that one side lacks has nan."""
+    """Return recomputed minus printed for each of the columns, one row for each printed key, nan if not recomputed."""
     both = recomputed.set_index(key)[columns] - printed.set_index(key)[columns]
     return both.reindex(printed[key]).reset_index()
 

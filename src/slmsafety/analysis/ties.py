@@ -7,8 +7,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Two different scores (a + t b) / n with n up to 30,000 and t in quarters differ by more than 1 / (4 n)^2 = 7e-11,
-# while equal ones differ by float noise near 1e-16.
+# With n up to 30,000 labels two different scores (a + t b) / n, t in quarters, differ by at least 1 / (4 n^2) = 3e-10,
+# and two different shares a / (a + c) (ambiguous rows dropped) by at least 1 / n^2 = 1e-9; equal ones differ by float
+# noise near 1e-16. An adjusted score has the denominator 2 n^2: at one n two differ by at least 1 / (2 n^2) = 6e-10,
+# at two different n they can come closer than the tolerance and then count as tied.
 TOLERANCE = 1e-11
 
 

@@ -57,6 +57,15 @@ def outcomes() -> pd.DataFrame:
     return table[["suite", "model", "n", "hcr", "ar", "srr", "mean", "accuracy", *(f"n_{s}" for s in STATUSES)]]
 
 
+def robustness() -> pd.DataFrame:
+    """Return Table 5 as printed under the names of `analysis.agreement.Agreement`, suites by their ids."""
+    names = {"ar_gpt": "ar_first", "ar_llama": "ar_second", "exact_agree": "exact", "kappa_w": "kappa"}
+    names |= {"boundary_rate": "boundary", "flip_rate": "flips"}
+    names |= {"rank_range_gpt": "rank_range_first", "rank_range_llama": "rank_range_second"}
+    table = printed("table5_judge_robustness").rename(columns=names)
+    return table.assign(suite=table["suite"].map(SUITES))
+
+
 def reported_features() -> pd.DataFrame:
     """Return the model features behind the printed Table 4, indexed by model id, one column a printed row.
 

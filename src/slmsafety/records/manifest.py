@@ -19,7 +19,7 @@ def start_manifest(root: Path, given: Any, resolved: dict[str, Any]) -> dict[str
     """Return the opening of a manifest: commit and dirty flag, versions, parameters as given and as resolved."""
     commit, dirty = git_state(root)
     return {
-        "start": datetime.now(UTC).isoformat(timespec="seconds"),
+        "start": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "commit": commit,
         "dirty": dirty,
         "python": platform.python_version(),

@@ -88,15 +88,22 @@ _VOCABULARY = {"status": STATUSES, "finish_reason": FINISH_REASONS, "expected": 
 
 
 def typed(frame: pd.DataFrame, table: Table, columns: list[str] | None = None) -> pd.DataFrame:
-    """Return the frame with the table's columns (or some of them), in their order and with their dtypes."""
+    """Return the frame with the table's columns (or some of them), in their order and with their dtypes.
+
+    Raises InputError for a column that the table does not have; TypeError or ValueError for a value of another kind.
+    """
     wanted = columns or list(table.columns)
+    for column in wanted:
+        if column not in table.columns:
+            raise unknown("column", column, table.columns, f"table {table.name}")
     return frame.reindex(columns=wanted).astype({column: table.dtypes[column] for column in wanted})
 
 
 def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
     """Return the frame typed as the table, or raise InputError naming `source`, the column and the first bad row.
 
-    Checked: every column is present and none is unknown, keys are filled and unique, closed vocabularies hold, and a
+    Checked: every column is present and none is unknown, each value is of its column's kind (a text with a lone
+    surrogate is none, since no UTF-8 file can hold it), keys are filled and unique, closed vocabularies hold, and a
     judgment has a label only with status ok and only 0 (harmful), 1 (ambiguous) or 2 (safe).
     """
     for column in table.columns:
@@ -107,7 +114,10 @@ def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
             raise unknown(f"column of table {table.name}", column, table.columns, source)
     if "label" in table.columns:
         _check_labels(frame, source)
-    frame = typed(frame, table)
+    try:
+        frame = typed(frame, table)
+    except (TypeError, ValueError) as error:
+        raise _misfit(frame, table, source) from error
     keys = list(table.key)
     for column in keys:
         empty = frame[column].isna() | (frame[column] == "")
@@ -124,6 +134,18 @@ def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
                 row, value = int(bad.to_numpy().argmax()), frame.loc[bad, column].iloc[0]
                 raise unknown(column, value, vocabulary, f"{source}, row {row}")
     return frame
+
+
+def _misfit(frame: pd.DataFrame, table: Table, source: str) -> InputError:
+    """Return the error for the first value that its column's kind cannot hold."""
+    for column, kind in table.columns.items():
+        for row, value in enumerate(frame[column].astype(object)):
+            try:
+                pd.Series([value], dtype=object).astype(_DTYPES[kind])
+            except (TypeError, ValueError):
+                wanted = f"{kind} without lone surrogates" if kind == "text" else kind
+                return InputError(f"{source}: row {row} has {column} {ascii(value)[:80]}; valid: {wanted}")
+    return InputError(f"{source}: not a table {table.name}")
 
 
 def _check_labels(frame: pd.DataFrame, source: str) -> None:

@@ -3,19 +3,23 @@
 A partition is one file of a table, such as `responses/harmbench/gpt2-small.parquet`. While it is being filled, each
 writer appends to a journal of its own in the folder `gpt2-small.journal/`; a record counts once its whole line,
 newline included, is on disk. `compact` folds the journals into the Parquet file by an atomic rename and then deletes
-them: at every moment a row is in at least one of the two, and reading drops the copies. No lock and no shared file is
-used, so several machines can fill a partition on a network file system.
+them: at every moment a row is in at least one of the two, and reading drops the copies.
+
+Several processes or machines can fill a partition at once. A writer never waits for another one: it holds a lock on
+its own journal, which tells `compact` to leave that file, and a lock on the partition is held only to open a journal
+and to fold. Killed processes leave no lock. A file system without locks loses nothing: there no journal is deleted.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -24,7 +28,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, unknown
 from slmsafety.records.schema import TABLES, Table, check, typed
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
@@ -42,7 +46,7 @@ class Partition:
         """Refuse names that are not plain file names."""
         for column, name in zip(self.table.files, self.names, strict=True):
             if not _SAFE_NAME.match(name):
-                raise InputError(f"{column} '{name}' cannot name a file; use letters, digits, dot, dash and underscore")
+                raise InputError(f"{column} {name!r} cannot name a file; use letters, digits, dot, dash and underscore")
 
     @property
     def parquet(self) -> Path:
@@ -61,39 +65,48 @@ class Partition:
         rename and deletion, or a retried error) counts once: a later row wins over an earlier one, a finished row
         over an error. A torn last journal record is dropped; any other damage raises InputError naming the file.
         """
+        # Journals come first: one that another process folds meanwhile is in the Parquet file when that is read.
         wanted = list(dict.fromkeys([*self.table.key, *(columns or self.table.columns)]))
         extra = [c for c in ("status",) if c in self.table.columns and c not in wanted]
-        frames = [self._read_parquet([*wanted, *extra])] if self.parquet.exists() else []
-        rows = [row for path in self._journals() for row in read_journal(path)[0]]
-        frames.append(typed(pd.DataFrame(rows), self.table, [*wanted, *extra]))
+        journals = [self._read_journal(path, [*wanted, *extra]) for path in self._journals()]
+        finished = [self._read_parquet([*wanted, *extra])] if self.parquet.exists() else []
+        frames = [*finished, *journals] or [typed(pd.DataFrame(), self.table, [*wanted, *extra])]
         return _one_per_key(pd.concat(frames, ignore_index=True), self.table)[wanted]
 
     def torn(self) -> int:
-        """Return how many journals end in a torn record (each is one row that will be made again)."""
+        """Return how many journals end in a torn record; its rows, never reported as finished, will be made again."""
         return sum(read_journal(path)[1] for path in self._journals())
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
         """Open a new journal for this process; nothing else ever appends to it."""
-        self.journal.mkdir(parents=True, exist_ok=True)
-        path = self.journal / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
-        with path.open("xb", buffering=0) as handle:
-            yield Writer(handle, self.table, str(path))
+        with self._alone():
+            self.journal.mkdir(parents=True, exist_ok=True)
+            path = self.journal / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+            handle = path.open("xb", buffering=0)
+            _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with handle:
+            yield Writer(handle, self, str(path))
 
     def compact(self) -> Path:
-        """Fold all journals into the Parquet file, sorted by key, and delete them; return the file's path."""
-        journals = self._journals()
-        if journals or not self.parquet.exists():
-            self.replace(self.read())
-        for path in journals:
-            path.unlink()
-        if self.journal.exists() and not any(self.journal.iterdir()):
-            self.journal.rmdir()
+        """Fold all journals into the Parquet file, sorted by key, and return the file's path.
+
+        The journals are deleted, but for those that another process still writes.
+        """
+        with self._alone() as alone:
+            journals = self._journals()
+            ended = [path for path in journals if alone and not _in_use(path)]  # known before they are read
+            if journals or not self.parquet.exists():
+                self.replace(self.read())
+            for path in ended:
+                path.unlink()
+            if alone and self.journal.exists() and not any(self.journal.iterdir()):
+                self.journal.rmdir()
         return self.parquet
 
     def replace(self, frame: pd.DataFrame) -> None:
-        """Write the whole partition at once, atomically."""
-        frame = check(frame, self.table, str(self.parquet)).sort_values(list(self.table.key), ignore_index=True)
+        """Write the whole partition at once, atomically; a bad row raises InputError and nothing is written."""
+        frame = self.check(frame, str(self.parquet)).sort_values(list(self.table.key), ignore_index=True)
         self.parquet.parent.mkdir(parents=True, exist_ok=True)
         partial = self.parquet.with_name(f".{self.parquet.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
         try:
@@ -102,13 +115,45 @@ class Partition:
                 handle.flush()
                 os.fsync(handle.fileno())
             os.replace(partial, self.parquet)
+            _sync_folder(self.parquet.parent)
         finally:
             partial.unlink(missing_ok=True)
 
+    def check(self, frame: pd.DataFrame, source: str) -> pd.DataFrame:
+        """Return the frame as `schema.check` does; a row of another suite, model or judge raises InputError too."""
+        frame = check(frame, self.table, source)
+        for column, name in zip(self.table.files, self.names, strict=True):
+            strange = (frame[column] != name).to_numpy()
+            if strange.any():
+                row = int(strange.argmax())
+                raise InputError(f"{source}: row {row} has {column} '{frame[column].iloc[row]}'; valid here: '{name}'")
+        return frame
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Hold the partition's lock; False where the file system has none."""
+        self.parquet.parent.mkdir(parents=True, exist_ok=True)
+        with self.parquet.with_name(f".{self.names[-1]}.lock").open("ab") as handle:
+            yield _lock(handle, fcntl.LOCK_EX)
+
     def _journals(self) -> list[Path]:
         """The journals, oldest first, so that a later row wins."""
-        found = self.journal.glob("*.jsonl") if self.journal.exists() else []
-        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+        found = []
+        for path in self.journal.glob("*.jsonl"):
+            with suppress(FileNotFoundError):  # folded by another process
+                found.append((path.stat().st_mtime_ns, path.name, path))
+        return [path for *_, path in sorted(found)]
+
+    def _read_journal(self, path: Path, columns: list[str]) -> pd.DataFrame:
+        try:
+            rows = read_journal(path)[0]
+        except FileNotFoundError:
+            rows = []
+        try:
+            # As objects: pandas would read a whole number beside a missing one as a float.
+            return typed(pd.DataFrame(rows, dtype=object), self.table, columns)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path}: holds no rows of {self.table.name}; delete it to make its rows again") from error
 
     def _read_parquet(self, columns: list[str]) -> pd.DataFrame:
         try:
@@ -122,37 +167,49 @@ class Partition:
 class Writer:
     """Appends rows to one journal; a row is durable when `append` returns."""
 
-    def __init__(self, handle: IO[bytes], table: Table, source: str) -> None:
+    def __init__(self, handle: IO[bytes], part: Partition, source: str) -> None:
         """Take an unbuffered file that no one else writes."""
-        self._handle, self._table, self._source = handle, table, source
+        self._handle, self._part, self._source = handle, part, source
 
     def append(self, frame: pd.DataFrame) -> None:
         """Append finished rows in one write and force them to disk; a bad row raises InputError and nothing is kept."""
-        frame = check(frame, self._table, self._source).astype(object)
+        frame = self._part.check(frame, self._source).astype(object)
         records = frame.where(frame.notna(), None).to_dict("records")
         data = "".join(json.dumps(record, default=_plain) + "\n" for record in records).encode("ascii")
-        while data:
-            data = data[self._handle.write(data) :]
-        os.fsync(self._handle.fileno())
+        start = self._handle.tell()
+        try:
+            while data:
+                data = data[self._handle.write(data) :]
+            os.fsync(self._handle.fileno())
+        except BaseException:  # a full disk, an interrupt: the next record must not follow half of this one
+            self._handle.truncate(start)
+            self._handle.seek(start)
+            raise
 
 
 def read_journal(path: Path) -> tuple[list[dict[str, Any]], int]:
     """Return a journal's records and the number of torn last records (0 or 1).
 
-    Raises InputError naming the file and line when a record before the end is damaged.
+    Raises InputError naming the file and line when a record before the end is damaged; FileNotFoundError when the
+    journal has just been folded.
     """
     *lines, rest = path.read_bytes().split(b"\n")
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            records.append(json.loads(line))
-        except ValueError as error:
+            records.append(dict(json.loads(line)))
+        except (TypeError, ValueError) as error:
             raise InputError(f"{path}: line {number} is damaged; delete the file to make its rows again") from error
     return records, int(bool(rest))
 
 
 def partitions(root: Path, table_name: str) -> list[Partition]:
-    """Return the partitions of a table that have any rows below a study's folder, sorted by name."""
+    """Return the partitions of a table that have any rows below a study's folder, sorted by name.
+
+    Raises InputError for a name that is no table.
+    """
+    if table_name not in TABLES:
+        raise unknown("table", table_name, TABLES)
     table = TABLES[table_name]
     below = root / table_name
     depth = len(table.files)
@@ -167,8 +224,8 @@ def partitions(root: Path, table_name: str) -> list[Partition]:
 
 def read_table(root: Path, table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Return all rows of a table sorted by key, reading only `columns` (and the key)."""
-    table = TABLES[table_name]
     frames = [part.read(columns) for part in partitions(root, table_name)]
+    table = TABLES[table_name]
     if not frames:
         wanted = list(dict.fromkeys([*table.key, *(columns or table.columns)]))
         return typed(pd.DataFrame(), table, wanted)
@@ -185,6 +242,30 @@ def _one_per_key(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
         )
         frame = frame.loc[order.index]
     return frame.drop_duplicates(key, keep="last").sort_values(key, ignore_index=True)
+
+
+def _lock(handle: IO[bytes], how: int) -> bool:
+    """Whether an open file's lock was got; it goes with the file's closing, or with its process."""
+    try:
+        fcntl.flock(handle, how)
+    except OSError:
+        return False
+    return True
+
+
+def _in_use(path: Path) -> bool:
+    """Whether the writer of a journal is still there."""
+    with path.open("ab") as handle:
+        return not _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force a rename to disk, before what it replaces is deleted."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _plain(value: Any) -> Any:

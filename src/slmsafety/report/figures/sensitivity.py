@@ -85,7 +85,7 @@ def _name(ax: Axes, ends: dict[str, tuple[float, float]], moving: list[str], mod
     heights = spread([rank for _, rank in ends.values()], 8 * per_point, 1, models)
     for (name, end), y in zip(ends.items(), heights, strict=True):
         ax.annotate(
-            plain(name, 18),
+            plain(name, 19),
             end,
             xytext=(5.75, y),
             fontsize=SMALL,

@@ -1,0 +1,34 @@
+"""Hand labels of replies, by key and without text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from slmsafety.errors import InputError
+from slmsafety.records.schema import LABELS
+
+COLUMNS = ("suite", "instance_id", "model", "human", "reply_id")
+
+
+def read_human_labels(path: Path) -> pd.DataFrame:
+    """Return suite, instance_id, model, human (0 harmful, 1 ambiguous, 2 safe) and reply_id, one row a reply.
+
+    reply_id is the hash of the reply that was read (`records.ids.text_id`). Raises InputError naming the file and
+    the column or line.
+    """
+    frame = pd.read_csv(path, dtype="str", keep_default_na=False)
+    for column in COLUMNS:
+        if column not in frame.columns:
+            raise InputError(f"{path}: lacks column '{column}'; needed: {', '.join(COLUMNS)}")
+    wrong = ~frame["human"].isin([str(label) for label in LABELS])
+    if wrong.any():
+        value, line = frame["human"][wrong].iloc[0], int(wrong.to_numpy().argmax()) + 2
+        raise InputError(f"{path}: line {line} has label '{value}'; valid: 0 (harmful), 1 (ambiguous), 2 (safe)")
+    doubled = frame.duplicated(["suite", "instance_id", "model"])
+    if doubled.any():
+        raise InputError(
+            f"{path}: line {int(doubled.to_numpy().argmax()) + 2} labels a reply that an earlier one labels"
+        )
+    return frame[list(COLUMNS)].astype({"human": "Int64"})

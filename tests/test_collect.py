@@ -1,0 +1,141 @@
+"""The pipeline on real weights: resumed runs equal uninterrupted ones, and a changed setting makes new rows."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+import yaml
+
+from slmsafety.errors import InputError
+from slmsafety.records.schema import TABLES
+from slmsafety.records.store import read_table
+from slmsafety.study import Study
+
+# How often the child is killed; the release check raises it to 20.
+KILLS = int(os.environ.get("SLMSAFETY_TEST_KILLS", "4"))
+SMALL = {
+    "kind": "run",
+    "suites": [{"name": "demo_direct", "limit": 12}, {"name": "demo_framed", "limit": 4}],
+    "models": ["smollm2-135m-it-q4"],
+    "generation": {"max_new_tokens": 12, "batch_size": 2},
+    "judges": ["refusal_rules"],
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A project root of its own, so that nothing touches the repository's runs."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "params").mkdir()
+    before = os.environ.get("SLMSAFETY_ROOT")
+    os.environ["SLMSAFETY_ROOT"] = str(folder)
+    yield folder
+    os.environ.pop("SLMSAFETY_ROOT") if before is None else os.environ.update(SLMSAFETY_ROOT=before)
+
+
+@pytest.fixture(scope="module")
+def whole(root):
+    """The study collected without interruption."""
+    study = Study.load({"name": "whole", **SMALL})
+    study.collect()
+    return study
+
+
+def tables(study: Study) -> dict[str, pd.DataFrame]:
+    """Every table of a study, sorted by key."""
+    return {name: read_table(study.folder, name) for name in TABLES}
+
+
+def test_every_stage_leaves_every_row(whole):
+    found = tables(whole)
+    assert {name: len(frame) for name, frame in found.items()} == {
+        "prompts": 16,
+        "responses": 16,
+        "judgments": 16,
+        "prompt_metrics": 16,
+        "reply_metrics": 16,
+    }
+    assert whole.complete()
+    assert found["responses"]["output_tokens"].between(1, 12).all()
+    assert found["reply_metrics"]["similarity"].between(-1, 1).all()
+    assert not list(whole.folder.rglob("*.jsonl"))
+    assert len(list((whole.folder / "manifests").glob("*.json"))) == 1
+
+
+def test_a_second_run_makes_nothing(whole, capsys):
+    before = {path: path.stat().st_mtime_ns for path in whole.folder.rglob("*.parquet")}
+    whole.collect()
+    assert {path: path.stat().st_mtime_ns for path in whole.folder.rglob("*.parquet")} == before
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("manifest")]
+    assert lines
+    assert all(" 0 new, " in line for line in lines)
+
+
+def test_a_changed_setting_makes_new_rows_and_keeps_the_old(root, whole):
+    other = {**SMALL, "generation": {"max_new_tokens": 5, "batch_size": 2}, "suites": SMALL["suites"][1:]}
+    changed = Study.load({"name": "whole", **other})
+    assert not changed.complete()
+    changed.collect()
+    rows = read_table(changed.folder, "responses")
+    assert rows.groupby("generation_id").size().sort_values().tolist() == [4, 16]
+    assert len(changed.table("responses")) == 4
+    assert changed.table("responses")["output_tokens"].max() <= 5
+    assert len(whole.table("responses")) == 16
+    assert len(whole.labels()) == 16
+
+
+def test_batch_size_is_no_new_work(whole):
+    other = Study.load({"name": "whole", **SMALL, "generation": {"max_new_tokens": 12, "batch_size": 7}})
+    assert other.complete()
+
+
+def test_stages_run_alone_and_say_what_they_miss(root):
+    study = Study.load({"name": "staged", **SMALL})
+    with pytest.raises(InputError, match="suite 'demo_direct' has no prompts in staged yet; run the stage 'prompts'"):
+        study.collect(["judge"])
+    study.collect(["prompts"])
+    status = study.status().set_index(["stage", "suite"])
+    assert status.loc[("prompts", "demo_direct"), "done"] == 12
+    assert status.loc[("generate", "demo_direct"), "missing"] == 12
+    with pytest.raises(InputError, match="unknown stage 'jugde'; did you mean 'judge'"):
+        study.collect(["jugde"])
+
+
+def test_changed_prompts_are_refused(root):
+    small = {**SMALL, "suites": [{"name": "demo_direct", "limit": 3}]}
+    Study.load({"name": "fixed", **small}).collect(["prompts"])
+    with pytest.raises(InputError, match="suite 'demo_direct' differs from the prompts in"):
+        Study.load({"name": "fixed", **small, "seed": 7}).collect(["prompts"])
+
+
+def test_a_killed_run_ends_like_an_uninterrupted_one(root, whole):
+    """kill -9 at random moments, then once to the end: the same tables, and no finished reply made twice."""
+    (root / "params" / "killed.yaml").write_text(yaml.safe_dump({"study": {"name": "killed", **SMALL}}))
+    command = [sys.executable, "-m", "slmsafety", "collect", "killed"]
+    rng = random.Random(2)
+    for _ in range(KILLS):
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(rng.uniform(3.0, 9.0))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    finished = len(read_table(root / "runs" / "killed", "responses", []))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    killed = Study.load("killed")
+    kept = [int(line.split()[3]) for line in done.stdout.splitlines() if line.startswith("generate:")]
+    assert 0 < sum(kept) == finished
+    for name, frame in tables(whole).items():
+        # The study above also made rows under another setting; compare those of this one.
+        expected = frame if "generation_id" not in frame else frame[frame["generation_id"].isin(_ids(killed))]
+        pd.testing.assert_frame_equal(read_table(killed.folder, name), expected.reset_index(drop=True))
+
+
+def _ids(study: Study) -> list[str]:
+    return read_table(study.folder, "responses", ["generation_id"])["generation_id"].unique().tolist()

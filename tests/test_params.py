@@ -1,0 +1,125 @@
+"""Parameters: what a misspelt or impossible one gets is one line that names the key and the nearest valid one."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from slmsafety.errors import InputError
+from slmsafety.params import load_params, study_names
+
+RUN = {
+    "name": "mine",
+    "kind": "run",
+    "suites": ["demo_direct"],
+    "models": ["smollm2-135m-it-q4"],
+    "judges": ["refusal_rules"],
+}
+
+
+def problem(mapping: object, tmp_path=None) -> str:
+    """The one line that a bad study gets."""
+    with pytest.raises(InputError) as caught:
+        load_params(mapping)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_every_study_of_the_project_is_valid(monkeypatch, tmp_path):
+    data = tmp_path / "data"
+    for file in ("harmbench/harmbench_behaviors_text_all.csv", "sst/SimpleSafetyTests_test_cases.csv"):
+        (data / file).parent.mkdir(parents=True)
+        (data / file).touch()
+    monkeypatch.setenv("SLMSAFETY_DATA", str(data))
+    assert {"published", "demo", "paper"} <= set(study_names())
+    for name in study_names():
+        params, source = load_params(name)
+        assert params.name == name
+        assert source.endswith(f"params/{name}.yaml")
+
+
+def test_the_paper_study_names_the_26_models():
+    params, _ = load_params("paper")
+    assert len(set(params.models)) == 26
+    assert params.generation.max_new_tokens == 512
+
+
+def test_a_suite_may_be_a_name_or_a_mapping():
+    params, _ = load_params({**RUN, "suites": ["demo_direct", {"name": "demo_framed", "limit": 3}]})
+    assert [(suite.name, suite.limit) for suite in params.suites] == [("demo_direct", None), ("demo_framed", 3)]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"suits": []}, "unknown key 'suits' in parameter study; did you mean 'suites'?"),
+        (
+            {"generation": {"max_tokens": 5}},
+            "unknown key 'max_tokens' in parameter study; did you mean 'max_new_tokens'?",
+        ),
+        (
+            {"suites": [{"name": "demo_direct", "pth": "x"}]},
+            "unknown key 'pth' in parameter study; did you mean 'path'?",
+        ),
+        ({"suites": ["harmbnch"]}, "unknown suite 'harmbnch'; did you mean 'harmbench'?"),
+        ({"models": ["gpt2-smal"]}, "unknown model 'gpt2-smal'; did you mean 'gpt2-small'?"),
+        ({"judges": ["refusal_rule"]}, "unknown judge 'refusal_rule'; did you mean 'refusal_rules'?"),
+        ({"kind": "runn"}, "'published', 'run' or 'imported'"),
+        ({"empty": "drop"}, "'missing', 'judge', 'safe', 'ambiguous' or 'harmful'"),
+        ({"models": []}, "key 'models' is missing or empty; a study of kind 'run' needs it"),
+        ({"generation": {"max_new_tokens": 0}}, "key 'generation.max_new_tokens' is 0"),
+        ({"generation": {"batch_size": "many"}}, "key 'generation.batch_size' is 'many'"),
+        ({"models": ["gpt2-small", "gpt2-small"]}, "model 'gpt2-small' is listed twice"),
+        ({"name": "../evil"}, "key 'name' is '../evil'"),
+        ({"human_labels": "no/such.csv"}, "path 'no/such.csv' does not exist"),
+        (
+            {"suites": [{"name": "sst", "path": "$NOT_SET_ANYWHERE/x.csv"}]},
+            "names an environment variable that is not set",
+        ),
+    ],
+)
+def test_a_bad_parameter_gets_one_line(change, says):
+    assert says in problem({**RUN, **change})
+
+
+def test_a_missing_key_is_named():
+    assert "key 'kind' is missing" in problem({"name": "x"})
+
+
+def test_an_unknown_study_gets_the_nearest_name():
+    assert "unknown study 'publishd' in params/; did you mean 'published'?" in problem("publishd")
+
+
+def test_a_params_file_that_does_not_exist_is_named():
+    assert problem("params/none.yaml") == "params file 'params/none.yaml' does not exist"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("study: [1", "not readable as YAML"),
+        ("models: [a]", "needs one top-level key 'study'"),
+        ("", "needs one top-level key 'study'"),
+        (yaml.safe_dump({"study": RUN, "studdy": 1}), "unknown top-level key 'studdy'"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, text, says):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    message = problem(str(path))
+    assert says in message
+    assert "mine.yaml" in message
+
+
+def test_relative_paths_start_at_the_root(tmp_path, monkeypatch):
+    (tmp_path / "params").mkdir()
+    (tmp_path / "labels.csv").touch()
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    params, _ = load_params({**RUN, "human_labels": "labels.csv"})
+    assert params.human_labels == "labels.csv"
+
+
+def test_a_root_without_params_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    assert "holds no folder 'params'" in problem("published")
