@@ -77,15 +77,15 @@ if page.has("size_within_family"):
     steps = size_steps(outcomes)["change"]
     up = (steps > 0).sum()
     page.say(
-        f"{up} of {len(steps)} steps to the next larger model of a family raise the mean score; size is no guide to it."
+        f"{up} of {len(steps)} steps to the next larger model of a family raise the mean score; about half would be chance."
     )
 
 # %% [markdown]
 # ## What this shows
 #
-# The suites do not rank models alike, and within a family the larger model is not reliably the safer one by this score.
-# With few models the order between suites says little: the interval above, or its absence, is the point. Why the score
-# itself may be the problem is the subject of the next notebook.
+# If tau is well below 1, a model that leads one suite may trail in another, and no single ranking speaks for all. With few
+# models the agreement says little: the interval, or its absence, is the point. Whether the score itself is the problem is
+# the subject of the next notebook.
 
 # %%
 page.say(f"Study {lab.name}: {outcomes['model'].nunique()} models in {outcomes['suite'].nunique()} suites.")

@@ -103,8 +103,8 @@ if page.has("table4_true_architecture"):
 # %% [markdown]
 # ## What this shows
 #
-# Ambiguity goes with what a model is and with what its text looks like. Correlations over a few models or prompts are
-# descriptions; a reader should take the sign and the interval, not the cause.
+# Where ambiguity goes with what a model is and with what its text looks like, the label measures capability as well as
+# safety. Correlations over a few models or prompts are descriptions: take the sign and the q value, not a cause.
 
 # %%
 page.close()

@@ -1,0 +1,38 @@
+"""Greedy generation in batches against one prompt at a time: the same prompts, the same real weights, one run.
+
+Prints replies a second on both sides, their ratio, and whether every text is the same.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pandas as pd
+
+from slmsafety.generation.settings import GenerationSettings, generation_id
+from slmsafety.generation.transformers_engine import generate
+from slmsafety.models.cards import card
+from slmsafety.models.load import load_causal_lm
+from slmsafety.suites.catalogue import load_suite
+
+MODEL, PROMPTS, NEW_TOKENS = "smollm2-135m-it-q4", 32, 32
+
+
+def main() -> None:
+    source, settings = card(MODEL).source, GenerationSettings(max_new_tokens=NEW_TOKENS)
+    loaded = load_causal_lm(source)
+    prompts = load_suite("demo_direct").prompts.head(PROMPTS)
+    identity = generation_id(source, settings)
+    list(generate(loaded, prompts.head(2), settings, MODEL, identity, 2))  # the first call is slower
+    texts, seconds = {}, {}
+    for batch_size in (1, PROMPTS):
+        started = time.perf_counter()
+        rows = pd.concat(generate(loaded, prompts, settings, MODEL, identity, batch_size))
+        seconds[batch_size] = time.perf_counter() - started
+        texts[batch_size] = rows.sort_values("instance_id")["response"].tolist()
+        print(f"batch {batch_size}: {PROMPTS / seconds[batch_size]:.2f} replies/s ({NEW_TOKENS} new tokens, float32)")
+    print(f"ratio: {seconds[1] / seconds[PROMPTS]:.1f}; same texts: {texts[1] == texts[PROMPTS]}")
+
+
+if __name__ == "__main__":
+    main()
