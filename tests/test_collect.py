@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 
 from slmsafety.errors import InputError
+from slmsafety.params import load_params
 from slmsafety.records.schema import TABLES
 from slmsafety.records.store import read_table
 from slmsafety.study import Study
 
+REPOSITORY = Path(__file__).parents[1]
 # How often the child is killed; the release check raises it to 20.
 KILLS = int(os.environ.get("SLMSAFETY_TEST_KILLS", "4"))
 SMALL = {
@@ -69,6 +73,19 @@ def test_every_stage_leaves_every_row(whole):
     assert len(list((whole.folder / "manifests").glob("*.json"))) == 1
 
 
+def test_the_manifest_says_what_made_the_tables(whole):
+    (path,) = (whole.folder / "manifests").glob("*.json")
+    manifest = json.loads(path.read_text())
+    assert manifest["given"]["name"] == "whole"
+    assert manifest["resolved"]["generation"]["dtype"] == "float32"
+    assert set(manifest["suites"]) == {"demo_direct", "demo_framed"}
+    assert len(manifest["models"]["smollm2-135m-it-q4"]["gguf_sha256"]) == 64
+    assert manifest["generation_ids"].keys() == {"smollm2-135m-it-q4"}
+    assert manifest["start"] <= manifest["end"]
+    assert {"torch", "transformers", "slmsafety"} <= manifest["packages"].keys()
+    assert manifest["device"]
+
+
 def test_a_second_run_makes_nothing(whole, capsys):
     before = {path: path.stat().st_mtime_ns for path in whole.folder.rglob("*.parquet")}
     whole.collect()
@@ -113,6 +130,32 @@ def test_changed_prompts_are_refused(root):
     Study.load({"name": "fixed", **small}).collect(["prompts"])
     with pytest.raises(InputError, match="suite 'demo_direct' differs from the prompts in"):
         Study.load({"name": "fixed", **small, "seed": 7}).collect(["prompts"])
+
+
+def test_ctrl_c_stops_with_one_line_and_keeps_what_is_finished(root):
+    more = {**SMALL, "suites": ["demo_direct"]}
+    (root / "params" / "stopped.yaml").write_text(yaml.safe_dump({"study": {"name": "stopped", **more}}))
+    command = [sys.executable, "-m", "slmsafety", "collect", "stopped"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    folder = root / "runs" / "stopped"
+    deadline = time.monotonic() + 120
+    while not any(path.stat().st_size for path in folder.rglob("*.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert err == "slmsafety: stopped; finished rows are kept, the same command goes on from there\n"
+    assert 0 < len(read_table(folder, "responses", [])) < 52
+
+
+def test_harmbench_and_sst_come_in_by_path(root):
+    if not os.environ.get("SLMSAFETY_DATA"):
+        pytest.skip("SLMSAFETY_DATA names no folder of public data files")
+    params, _ = load_params(str(REPOSITORY / "params/harmbench_sst.yaml"))
+    study = Study.load(params.model_dump(mode="json"))
+    study.collect(["prompts"])
+    sizes = study.suite_sizes()
+    assert dict(zip(sizes["suite"], sizes["prompts"], strict=True)) == {"HarmBench": 400, "Simple Safety Tests": 100}
 
 
 def test_a_killed_run_ends_like_an_uninterrupted_one(root, whole):

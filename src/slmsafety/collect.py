@@ -38,7 +38,13 @@ def collect(params: StudyParams, folder: Path, root: Path, given: Any, stages: l
     for stage in (name for name in STAGES if name in stages):
         for path, made, kept in run[stage](params, folder, root):
             print(f"{stage}: {made} new, {kept} kept: {path.relative_to(root) if path.is_relative_to(root) else path}")
-    manifest["generation_ids"], manifest["judge_ids"] = generation_ids(params), judge_ids(params)
+    manifest |= {
+        "generation_ids": generation_ids(params),
+        "judge_ids": judge_ids(params),
+        "models": {model: card(model).source.definition() for model in params.models},
+        "suites": {suite.name: _revision(folder, suite.name) for suite in params.suites},
+        "device": _device() if "generate" in stages else None,
+    }
     print(f"manifest: {write_manifest(folder, manifest).name}")
 
 
@@ -199,6 +205,19 @@ def _same_prompts(stored: pd.DataFrame, loaded: pd.DataFrame, suite: str, path: 
 def _expected_rows(suite: str, limit: int | None) -> int:
     rows = SUITES[suite].rows
     return rows if limit is None else min(limit, rows)
+
+
+def _revision(folder: Path, suite: str) -> str | None:
+    """The revision of a suite's stored prompts."""
+    stored = Partition(folder, PROMPTS, (suite,)).read(["suite_revision"])["suite_revision"]
+    return None if stored.empty else str(stored.iloc[0])
+
+
+def _device() -> str:
+    """What the replies are generated on."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 
 
 def _bar(text: str, total: int, done: int) -> tqdm:

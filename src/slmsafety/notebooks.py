@@ -52,10 +52,10 @@ def _run(notebook: Path, target: Path, study: Study) -> None:
     pm.execute_notebook(
         str(notebook),
         str(target),
-        parameters={"study": study.params.model_dump(mode="json")},
+        parameters={"study": study.params.model_dump(mode="json", exclude_defaults=True)},
         kernel_name="python3",
         cwd=str(study.root),
         progress_bar=False,
-        # Jupyter's notice that a local kernel talks over plain TCP is no news to anyone here.
-        extra_arguments=["--log-level=ERROR"],
+        # Jupyter warns of every local kernel that it talks over plain TCP; what fails comes as an exception.
+        extra_arguments=["--log-level=CRITICAL"],
     )

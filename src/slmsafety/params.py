@@ -52,12 +52,10 @@ class StudyParams(_Strict):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     kind: Literal["published", "run", "imported"]
-    title: str = ""
     suites: tuple[SuiteParams, ...] = ()
     models: tuple[str, ...] = ()
     generation: GenerationParams = GenerationParams()
     judges: tuple[str, ...] = ()
-    metrics: tuple[Literal["tokens", "similarity"], ...] = ("tokens", "similarity")
     empty: Literal["missing", "judge", "safe", "ambiguous", "harmful"] = "missing"
     judged_csv: str | None = None
     human_labels: str | None = None

@@ -158,7 +158,8 @@ def test_metrics_without_a_correlation_have_nan_and_do_not_count_as_tests():
 
 def test_a_constant_target_and_another_target():
     points = pd.DataFrame({"metric": "x", "value": [1, 2, 3], "ar": [0.5] * 3, "mean": [1, 2, 3]})
-    assert np.isnan(correlations(points)["r"].item())
+    for target in ([0.5] * 3, [0.3, 0.1 + 0.2, 0.3]):
+        assert correlations(points.assign(ar=target))[["r", "p", "slope", "q"]].isna().all(axis=None)
     assert correlations(points, "mean")["r"].item() == pytest.approx(1)
     assert list(correlations(points.iloc[:0]).columns) == list(correlations(points).columns)
 

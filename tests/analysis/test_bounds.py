@@ -65,7 +65,8 @@ def test_tau_of_the_ends_equals_scipy_on_exact_ranks(counts):
 def test_a_tie_at_one_end_is_allowed_but_not_strict_and_touching_is_not_disjoint():
     # SRR .2 and .2, SRR + AR .5 and .7: tied when ambiguous is harmful; then intervals [.2, .5] and [.5, .5] touch.
     assert only([(5, 3, 2), (3, 5, 2)]) == pytest.approx(
-        dict(suite="s", pairs=1, strict=0, ties_allowed=1, disjoint=0, tau_ends=np.nan, undefined=0), nan_ok=True
+        {"suite": "s", "pairs": 1, "strict": 0, "ties_allowed": 1, "disjoint": 0, "tau_ends": np.nan, "undefined": 0},
+        nan_ok=True,
     )
     touching = only([(5, 3, 2), (5, 0, 5)])
     assert (touching["strict"], touching["ties_allowed"], touching["disjoint"]) == (0, 1, 0)

@@ -57,7 +57,12 @@ def test_ranks_follow_their_rows(counts, random):
 
 
 def test_one_is_best_and_float_noise_ties():
-    assert ranks(pd.Series([0.3, 0.1 + 0.2, 0.9, 0.1], index=list("abcd"))).to_dict() == dict(a=2.5, b=2.5, c=1, d=4)
+    assert ranks(pd.Series([0.3, 0.1 + 0.2, 0.9, 0.1], index=list("abcd"))).to_dict() == {
+        "a": 2.5,
+        "b": 2.5,
+        "c": 1,
+        "d": 4,
+    }
 
 
 def test_ranks_of_nothing_and_of_nan_only():
@@ -90,7 +95,7 @@ def test_rank_ranges_leave_nan_out():
 
 
 def two_suites(first: list[float], second: list[float]) -> pd.DataFrame:
-    names = [f"m{number}" for number in range(len(first))]
+    names = [f"m{number:02}" for number in range(len(first))]
     return pd.concat(
         [
             pd.DataFrame({"suite": "b", "model": names, "mean": first}),

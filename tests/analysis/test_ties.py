@@ -71,17 +71,14 @@ def test_scores_at_quarters_are_told_apart_exactly(pair, quarters):
     assert int(sign(floats[0] - floats[1])) == (difference > 0) - (difference < 0)
 
 
-# The closest two different scores that n up to 30,000 allows: (a, n) and (b, m) with a m - b n = 1 at neighbouring n.
+# The largest n that the tolerance is made for, and its neighbour: (n - 1) m - (m - 1) n = 1, the smallest difference.
 LARGEST = 30_000
 
 
 def test_the_closest_scores_at_quarters_are_told_apart():
     n, m = LARGEST, LARGEST - 1
-    units = 4 * n * m  # a score at quarters is (4 safe + 4 t ambiguous) / (4 n)
-    assert Fraction(1, units) > Fraction(TOLERANCE)
-    # (n - 1) / n - (m - 1) / m = 1 / (n m); with one quarter of a row more the distance is less than that.
-    close = (n - 1) / n - (m - 1) / m
-    assert sign(close) == 1
+    assert Fraction(n - 1, 4 * n) - Fraction(m - 1, 4 * m) == Fraction(1, 4 * n * m) > 10 * Fraction(TOLERANCE)
+    assert sign(0.25 * ((n - 1) / n) - 0.25 * ((m - 1) / m)) == 1
 
 
 def test_the_closest_dropped_scores_are_told_apart():

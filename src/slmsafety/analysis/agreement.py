@@ -17,8 +17,8 @@ from slmsafety.records.schema import LABELS
 class Agreement(NamedTuple):
     """Agreement of a first and a second judge; every share is of n. nan when n is 0.
 
-    kappa is also nan when both judges use one and the same label throughout, its interval also when the judges agree
-    on every row or one of them uses a single label: the standard error is then 0 and says nothing.
+    kappa is also nan when both judges use one and the same label throughout, its interval also when the standard error
+    is 0 and says nothing (the judges agree on every row, one of them uses a single label, and the like).
     """
 
     n: int
@@ -75,6 +75,10 @@ def agreement(counts: ArrayLike) -> Agreement:
     )
 
 
+# Above float noise, and below the standard error of kappa with one disagreement in 500,000 rows.
+_NO_ERROR = 1e-6
+
+
 def _labels(values: ArrayLike) -> NDArray[np.int64]:
     found = np.asarray(pd.Series(values).astype("float64"), dtype=np.float64)
     bad = ~np.isin(found, list(LABELS))
@@ -87,13 +91,11 @@ def _labels(values: ArrayLike) -> NDArray[np.int64]:
 
 def _kappa(table: NDArray[np.int64]) -> tuple[float, float, float]:
     """Return kappa with linear weights and its interval, nan where `Agreement` says so."""
-    n, used = table.sum(), [np.count_nonzero(table.sum(axis)) for axis in (0, 1)]
-    if table.diagonal().max() == n:
-        return (np.nan,) * 3
-    # statsmodels also tests kappa = 0 and divides there by a standard error that may be 0.
+    # One label throughout makes kappa 0 / 0, which is nan; float noise can put a variance of 0 below 0, and statsmodels
+    # also divides by the standard error under kappa = 0.
     with np.errstate(divide="ignore", invalid="ignore"):
         result = cohens_kappa(table, wt="linear")
-    if np.trace(table) == n or min(used) == 1:
+    if not result.std_kappa > _NO_ERROR:
         return float(result.kappa), np.nan, np.nan
     return float(result.kappa), float(result.kappa_low), float(result.kappa_upp)
 

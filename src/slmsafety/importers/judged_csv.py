@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.records.ids import content_id, file_sha256
-from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES
-from slmsafety.records.store import Partition
+from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES, Table
+from slmsafety.records.store import Partition, partitions
 
 REQUIRED = ("suite", "instance_id", "model", "judge", "score")
 OPTIONAL = ("prompt", "response", "expected", "category", "subcategory", "status", "reason")
@@ -22,26 +23,51 @@ def import_judged_csv(path: Path, folder: Path) -> None:
     Needed columns: suite, instance_id, model, judge, score (0 harmful, 0.5 ambiguous, 1 safe). Further ones: prompt,
     response, expected (refuse, answer; without it every prompt should be refused), category, subcategory, reason,
     status (needed where a score is empty). Another score than 0, 0.5 or 1 becomes status off_scale, its value kept. A
-    slash in a model's name becomes an underscore. Raises InputError naming the file and the column or row.
+    slash in a model's name becomes an underscore. Raises InputError naming the file and the column or row (the header
+    is row 1) before anything is written.
     """
     rows = _tidy(_read(path), path)
     source = file_sha256(path)[:12]
     rows["generation_id"] = content_id({"imported": source})
     rows["judge_id"] = [content_id({"imported_judge": name}) for name in rows["judge"]]
     rows["suite_revision"] = source
+    try:
+        parts = [part for table in (PROMPTS, RESPONSES, JUDGMENTS) for part in _parts(rows, table, folder, path)]
+    except InputError as error:
+        raise error if str(error).startswith(str(path)) else InputError(f"{path}: {error}") from error
+    _no_other_rows([target for target, _ in parts], folder, path)
+    for target, part in parts:
+        target.replace(part)
+        print(f"import: {len(part)} rows: {target.parquet.relative_to(folder.parent)}")
+
+
+def _parts(rows: pd.DataFrame, table: Table, folder: Path, path: Path) -> Iterator[tuple[Partition, pd.DataFrame]]:
+    """Yield the partitions of a table with their checked rows; a prompt or reply named by several rows counts once."""
+    frame = rows.reindex(columns=list(table.columns))
+    if table is not JUDGMENTS:
+        frame = frame.drop_duplicates()
+    twice = frame.duplicated(list(table.key)).reindex(rows.index, fill_value=False)
+    if twice.any():
+        key = ", ".join(rows.loc[twice, list(table.key)].iloc[0])
+        problem = "repeats a judgment" if table is JUDGMENTS else f"contradicts an earlier row of table {table.name}"
+        raise InputError(f"{path}: row {_row(twice)} {problem}: {key}")
+    for names, part in frame.groupby(list(table.files), sort=True):
+        target = Partition(folder, table, tuple(str(name) for name in names))
+        yield target, target.check(part, str(path))
+
+
+def _no_other_rows(targets: list[Partition], folder: Path, path: Path) -> None:
+    """Refuse to import beside rows of an earlier file: a study reads all that its folder holds."""
     for table in (PROMPTS, RESPONSES, JUDGMENTS):
-        frame = rows.drop_duplicates(list(table.key)) if table is not JUDGMENTS else rows
-        frame = frame.reindex(columns=list(table.columns))
-        for names, part in frame.groupby(list(table.files), sort=True):
-            target = Partition(folder, table, tuple(str(name) for name in names))
-            target.replace(part)
-            print(f"import: {len(part)} rows: {target.parquet.relative_to(folder.parent)}")
+        for old in partitions(folder, table.name):
+            if old not in targets:
+                raise InputError(f"{path}: has no rows for {old.parquet}, an earlier import; delete {folder} first")
 
 
 def _read(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_csv(path, dtype="str", keep_default_na=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{path}: not readable as CSV ({' '.join(str(error).split())})") from error
     for column in REQUIRED:
         if column not in frame.columns:
@@ -49,34 +75,50 @@ def _read(path: Path) -> pd.DataFrame:
     for column in frame.columns:
         if column not in (*REQUIRED, *OPTIONAL):
             raise unknown("column", column, (*REQUIRED, *OPTIONAL), str(path))
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas makes surplus fields the index, and every column shifts
+        raise InputError(f"{path}: its rows have more fields than the header has columns")
+    if frame.empty:
+        raise InputError(f"{path}: has no rows below the header")
     return frame
 
 
 def _tidy(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return the rows with label, status and raw_value, and with the columns that the file leaves out."""
+    for column in REQUIRED[:-1]:
+        empty = frame[column] == ""
+        if empty.any():
+            raise InputError(f"{path}: row {_row(empty)} has no {column}")
+    models = pd.Series([re.sub(r"[^A-Za-z0-9._-]+", "_", name) for name in frame["model"]], index=frame.index)
+    merged = frame["model"].groupby(models).transform("nunique") > 1
+    if merged.any():
+        names = ", ".join(repr(name) for name in frame["model"][models == models[merged].iloc[0]].unique())
+        raise InputError(f"{path}: models {names} would all be stored as '{models[merged].iloc[0]}'; rename one")
     score = pd.to_numeric(frame["score"].where(frame["score"] != ""), errors="coerce")
     bad = score.isna() & (frame["score"] != "")
     if bad.any():
         raise InputError(
-            f"{path}: line {_row(bad)} has score '{frame['score'][bad].iloc[0]}'; valid: 0, 0.5, 1 or empty"
+            f"{path}: row {_row(bad)} has score '{frame['score'][bad].iloc[0]}'; valid: 0, 0.5, 1 or empty"
         )
     if "status" not in frame.columns:
         if score.isna().any():
-            raise InputError(f"{path}: line {_row(score.isna())} has no score; add a column 'status' that says why")
+            raise InputError(f"{path}: row {_row(score.isna())} has no score; add a column 'status' that says why")
         frame = frame.assign(status="ok")
     on_scale = score.isin([0, 0.5, 1])
-    status = frame["status"].where(on_scale | score.isna(), "off_scale")
+    strange = ~frame["status"].isin(STATUSES)
+    if strange.any():
+        raise unknown("status", frame["status"][strange].iloc[0], STATUSES, f"{path}, row {_row(strange)}")
+    status = frame["status"].mask((frame["status"] == "ok") & score.notna() & ~on_scale, "off_scale")
     unscored = (status == "ok") & score.isna()
     if unscored.any():
-        raise InputError(f"{path}: line {_row(unscored)} has status ok and no score; valid: {', '.join(STATUSES[1:])}")
+        raise InputError(f"{path}: row {_row(unscored)} has status ok and no score; valid: {', '.join(STATUSES[1:])}")
     expected = frame["expected"] if "expected" in frame.columns else pd.Series("refuse", index=frame.index)
     if not expected.isin(EXPECTED).all():
         wrong = ~expected.isin(EXPECTED)
-        raise unknown("expected", expected[wrong].iloc[0], EXPECTED, f"{path}, line {_row(wrong)}")
+        raise unknown("expected", expected[wrong].iloc[0], EXPECTED, f"{path}, row {_row(wrong)}")
     text = {name: frame[name] if name in frame.columns else "" for name in OPTIONAL}
     return frame.assign(
         **{name: text[name] for name in ("prompt", "response", "category", "subcategory", "reason")},
-        model=[re.sub(r"[^A-Za-z0-9._-]+", "_", name) for name in frame["model"]],
+        model=models,
         expected=expected,
         status=status,
         raw_value=score,
@@ -87,5 +129,5 @@ def _tidy(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def _row(mask: pd.Series) -> int:
-    """The line of the file's first True row; the header is line 1."""
+    """The number of the first True row as a spreadsheet counts: the header is row 1, a quoted line break is none."""
     return int(mask.to_numpy().argmax()) + 2

@@ -58,7 +58,8 @@ class Verdict(NamedTuple):
 def definition() -> dict[str, Any]:
     """Return what defines this judge's work: a changed rule or constant is another judge_id."""
     rules = {"opening": OPENING, "min_words": MIN_WORDS, "min_distinct": MIN_DISTINCT, "echo": ECHO}
-    return {"version": VERSION, "refusals": _REFUSALS.pattern, "common": sorted(_COMMON), **rules}
+    texts = {"refusals": _REFUSALS.pattern, "word": _WORD.pattern, "common": sorted(_COMMON)}
+    return {"version": VERSION, **texts, **rules}
 
 
 def measure(rows: pd.DataFrame) -> pd.DataFrame:

@@ -141,7 +141,7 @@ def _misfit(frame: pd.DataFrame, table: Table, source: str) -> InputError:
     for column, kind in table.columns.items():
         for row, value in enumerate(frame[column].astype(object)):
             try:
-                pd.Series([value], dtype=object).astype(_DTYPES[kind])
+                pd.DataFrame({column: [value]}, dtype=object).astype({column: _DTYPES[kind]})
             except (TypeError, ValueError):
                 wanted = f"{kind} without lone surrogates" if kind == "text" else kind
                 return InputError(f"{source}: row {row} has {column} {ascii(value)[:80]}; valid: {wanted}")

@@ -151,14 +151,19 @@ class Partition:
             rows = []
         try:
             # As objects: pandas would read a whole number beside a missing one as a float.
-            return typed(pd.DataFrame(rows, dtype=object), self.table, columns)
+            frame = typed(pd.DataFrame(rows, dtype=object), self.table, columns)
+            if frame[list(self.table.key)].isna().to_numpy().any():
+                raise ValueError("a row without its key")
+            return frame
         except (TypeError, ValueError) as error:
             raise InputError(f"{path}: holds no rows of {self.table.name}; delete it to make its rows again") from error
 
     def _read_parquet(self, columns: list[str]) -> pd.DataFrame:
         try:
-            present = set(pq.read_schema(self.parquet).names)
-            frame = pd.read_parquet(self.parquet, columns=[c for c in columns if c in present])
+            # Opened once: by its path, a reader could take the metadata of one file and the pages of its successor.
+            with self.parquet.open("rb") as handle, pq.ParquetFile(handle) as file:
+                present = set(file.schema_arrow.names)
+                frame = file.read(columns=[c for c in columns if c in present]).to_pandas()
         except (pa.ArrowInvalid, OSError) as error:
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error
         return typed(frame, self.table, columns)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from slmsafety.analysis.outcomes import OUTCOME_COLUMNS
+from slmsafety.errors import InputError
+from slmsafety.models.cards import load_cards, paper_models
+from slmsafety.published import PRINTED, PROMPTS, SUITES, outcomes, printed, reported_features, robustness, table_bytes
+
+ROWS = {
+    "table1_within_suite": 3,
+    "table2_cross_suite": 6,
+    "table3_unseen_slm": 2,
+    "table4_metadata": 13,
+    "table5_judge_robustness": 2,
+    "table6_confusion": 18,
+    "table_a1_outcomes": 78,
+    "table_a2_models": 26,
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_printed_table_loads_whole(name):
+    assert set(ROWS) == set(PRINTED)
+    assert len(printed(name)) == ROWS[name]
+    assert not printed(name).duplicated().any()
+
+
+def test_only_table_a2_has_gaps():
+    assert [name for name in PRINTED if printed(name).isna().any(axis=None)] == ["table_a2_models"]
+
+
+def test_an_unknown_table_names_the_nearest():
+    with pytest.raises(InputError, match="unknown printed table 'table4_metdata'; did you mean 'table4_metadata'"):
+        printed("table4_metdata")
+
+
+def test_a_caller_cannot_change_a_table():
+    table = printed("table_a1_outcomes")
+    table["mean"] = 0
+    assert printed("table_a1_outcomes")["mean"].gt(0).all()
+
+
+def test_table_bytes_are_the_files_read():
+    found = table_bytes()
+    assert len({hashlib.sha256(data).hexdigest() for data in found.values()}) == len(PRINTED)
+    header = found["published/table_a1.csv"].splitlines()[0].decode()
+    assert header.split(",") == list(printed("table_a1_outcomes").columns)
+
+
+def test_table_a1_holds_every_card_of_the_paper_once_a_suite():
+    table, cards = printed("table_a1_outcomes"), load_cards()
+    names = set(cards.loc[cards["in_paper"], "name"])
+    assert len(names) == 26
+    assert table["suite"].unique().tolist() == ["AirBench", "SALAD", "HarmBench"]
+    for _, group in table.groupby("suite"):
+        assert len(group) == 26 and set(group["model"]) == names
+    assert set(printed("table_a2_models")["model"]) == names
+
+
+def test_outcomes_have_the_columns_of_an_own_run():
+    got = outcomes()
+    assert list(got.columns) == list(OUTCOME_COLUMNS)
+    assert got[["suite", "model"]].notna().all(axis=None) and not got.duplicated(["suite", "model"]).any()
+    assert set(got["model"]) == set(paper_models())
+    assert got.groupby("suite")["n"].unique().map(list).to_dict() == {name: [n] for name, n in PROMPTS.items()}
+    assert got["accuracy"].isna().all()
+    assert (got[[name for name in got if name.startswith("n_")]] == 0).all(axis=None)
+
+
+def test_outcomes_keep_the_printed_rates():
+    row = outcomes().set_index(["suite", "model"]).loc[("harmbench", "gpt2-small")]
+    # Table A1, GPT-2 Small on HarmBench
+    assert row[["mean", "hcr", "ar", "srr"]].tolist() == [0.56, 0.01, 0.86, 0.13]
+
+
+def test_suites_of_every_printed_table_are_known():
+    for name in PRINTED:
+        for column in {"suite", "source", "target"} & set(printed(name).columns):
+            assert set(printed(name)[column]) <= set(SUITES)
+
+
+def test_robustness_is_table_5_with_other_names():
+    got, table = robustness(), printed("table5_judge_robustness")
+    assert got["suite"].tolist() == ["harmbench", "sst"]
+    assert {"ar_first", "ar_second", "exact", "kappa", "boundary", "flips"} <= set(got.columns)
+    assert got.drop(columns="suite").to_numpy().tolist() == table.drop(columns="suite").to_numpy().tolist()
+
+
+def test_reported_features_has_a_column_for_each_row_of_table_4():
+    got = reported_features()
+    assert list(got.columns) == printed("table4_metadata")["feature"].tolist()
+    assert got.index.name == "model" and set(got.index) == set(paper_models())
+    assert (got.dtypes == np.float64).all()
+    assert got.isna().sum().to_dict() == {name: int(name == "Context") for name in got}, "MobileLLM has no context"
+
+
+def test_reported_flags_are_what_table_a2_mentions_and_two_exceptions():
+    got = reported_features()
+    models = {
+        name: set(got.index[got[name] == 1]) for name in ("SwiGLU", "Chat tuned", "Instruction tuned", "RoPE", "SiLU")
+    }
+    assert models["SwiGLU"] == {"qwen2.5-0.5b-it", "qwen2.5-1.5b-it", "qwen2.5-3b-it", "mobilellm-1b"}
+    assert models["Chat tuned"] == {"tinyllama-1.1b-chat", "danube2-1.8b-chat", "danube3.1-4b-chat", "mobilellm-1b"}
+    assert models["SiLU"] == {"deepseek-r1-qwen-1.5b", "danube2-1.8b-chat", "danube3.1-4b-chat"}
+    assert "dolly-v2-3b" in models["Instruction tuned"] and len(models["Instruction tuned"]) == 13
+    assert "stablelm2-1.6b" in models["RoPE"], "partial RoPE is RoPE"
+    names = load_cards().set_index("id")["name"]
+    assert all(names[model].endswith(" IT") for model in models["Instruction tuned"] - {"dolly-v2-3b"})
+
+
+def test_reported_sizes_are_the_real_ones():
+    # Table A2 prints 16 heads and hidden size 2048 for Gemma 2-2B; the released model has 8 and 2304.
+    assert reported_features().loc["gemma2-2b-it", ["Heads", "Hidden size"]].tolist() == [8, 2304]
+    assert printed("table_a2_models").set_index("model").loc["Gemma 2-2B IT", ["heads", "hidden"]].tolist() == [
+        16,
+        2048,
+    ]
