@@ -36,8 +36,11 @@ def collect(params: StudyParams, folder: Path, root: Path, given: Any, stages: l
     manifest = start_manifest(root, given, params.model_dump(mode="json"))
     run = {"prompts": _prompts, "generate": _generate, "judge": _judge, "metrics": _metrics}
     for stage in (name for name in STAGES if name in stages):
-        for path, made, kept in run[stage](params, folder, root):
-            print(f"{stage}: {made} new, {kept} kept: {path.relative_to(root) if path.is_relative_to(root) else path}")
+        for part, made, kept in run[stage](params, folder, root):
+            torn = part.torn()
+            path = part.compact()
+            dropped = f", {torn} torn record(s) dropped and made again" if torn else ""
+            print(f"{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(root)}")
     manifest |= {
         "generation_ids": generation_ids(params),
         "judge_ids": judge_ids(params),
@@ -84,7 +87,8 @@ def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["stage", "suite", "model", "done", "missing", "failed"])
 
 
-Written = Iterator[tuple[Path, int, int]]
+# A part that a stage has filled, how many rows it made and how many were there.
+Written = Iterator[tuple[Partition, int, int]]
 
 
 def _prompts(params: StudyParams, folder: Path, root: Path) -> Written:
@@ -95,10 +99,10 @@ def _prompts(params: StudyParams, folder: Path, root: Path) -> Written:
         stored = part.read()
         if stored.empty:
             part.replace(prompts)
-            yield part.parquet, len(prompts), 0
+            yield part, len(prompts), 0
             continue
         _same_prompts(stored, prompts, suite.name, part.parquet)
-        yield part.parquet, 0, len(stored)
+        yield part, 0, len(stored)
 
 
 def _generate(params: StudyParams, folder: Path, root: Path) -> Written:
@@ -119,7 +123,7 @@ def _generate(params: StudyParams, folder: Path, root: Path) -> Written:
                     for batch in batches:
                         writer.append(batch)
                         bar.update(len(batch))
-            yield part.compact(), len(todo), len(done)
+            yield part, len(todo), len(done)
 
 
 def _judge(params: StudyParams, folder: Path, root: Path) -> Written:
@@ -140,7 +144,7 @@ def _judge(params: StudyParams, folder: Path, root: Path) -> Written:
                             chunk = todo.iloc[start : start + _JUDGE_CHUNK]
                             writer.append(measure(judge, chunk, params.empty))
                             bar.update(len(chunk))
-                yield part.compact(), len(todo), len(done)
+                yield part, len(todo), len(done)
 
 
 def _metrics(params: StudyParams, folder: Path, root: Path) -> Written:
@@ -153,7 +157,7 @@ def _metrics(params: StudyParams, folder: Path, root: Path) -> Written:
         known = part.read()
         if len(known) < len(prompts):
             part.replace(metrics.of_prompts(prompts))
-        yield part.parquet, len(prompts) - len(known), len(known)
+        yield part, len(prompts) - len(known), len(known)
         texts = prompts[["suite", "instance_id", "prompt"]]
         for model in params.models:
             replies = _of(Partition(folder, RESPONSES, (suite.name, model)).read(_REPLY), ids[model])
@@ -167,7 +171,7 @@ def _metrics(params: StudyParams, folder: Path, root: Path) -> Written:
                         chunk = todo.iloc[start : start + _METRIC_CHUNK]
                         writer.append(metrics.of_replies(chunk))
                         bar.update(len(chunk))
-            yield part.compact(), len(todo), len(done)
+            yield part, len(todo), len(done)
 
 
 _REPLY = ["response", "finish_reason"]

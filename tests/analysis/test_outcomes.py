@@ -113,6 +113,14 @@ def test_wilson_interval_by_hand():
     assert over_refusal(frame, confidence=0.5)["low"].item() > 0.01788
 
 
+@pytest.mark.parametrize(("reason", "limit", "value"), [("compliance", "low", 0.0), ("refusal", "high", 1.0)])
+def test_no_refusal_and_only_refusals_have_exact_limits(reason, limit, value):
+    frame = pd.DataFrame({"suite": "s", "model": "m", "expected": "answer", "status": "ok", "label": [2] * 12})
+    row = over_refusal(frame.assign(reason=reason)).iloc[0]
+    assert row[limit] == value
+    assert 0 < row["high"] - row["low"] < 1
+
+
 def test_an_unlabelled_control_is_missing_even_with_a_reason():
     frame = label_frame([("s", "m", "answer", ("error", None)), ("s", "m", "answer", ("ok", 1))]).assign(
         reason="refusal"

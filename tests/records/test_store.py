@@ -315,11 +315,14 @@ def test_an_error_never_wins_over_a_finished_row(
     assert part.read(["reason"]).to_numpy().tolist() == [["demo", "1", "tiny", "g1", "j1", "refusal"]]
 
 
-def test_the_later_of_two_errors_or_of_two_finished_rows_wins(tmp_path: Path, judgments: Any) -> None:
+@pytest.mark.parametrize("compacted", [True, False])
+def test_the_later_of_two_errors_or_of_two_finished_rows_wins(compacted: bool, tmp_path: Path, judgments: Any) -> None:
     part = _judgments(tmp_path)
     for age, reason in enumerate(["first", "second"], start=1):
         rows = [judgments(status="error", label=None, reason=reason), judgments(instance_id="2", reason=reason)]
         _age(_append(part, *rows), age)
+        if compacted and reason == "first":
+            part.compact()
     assert part.read()["reason"].tolist() == ["second", "second"]
     part.compact()
     assert part.read()["reason"].tolist() == ["second", "second"]

@@ -37,7 +37,7 @@ def make_page(tmp_path, notebook="05_quality_aware_reporting", offers=PUBLISHED)
 
 def test_contents_use_known_needs_and_each_name_once():
     artifacts = [artifact for notebook in NOTEBOOKS for artifact in contents(notebook).values()]
-    assert len({artifact.name for artifact in artifacts}) == len(artifacts) == 26
+    assert len({artifact.name for artifact in artifacts}) == len(artifacts) == 31
     for artifact in artifacts:
         assert artifact.needs and set(artifact.needs) <= set(NEEDS), artifact.name
         assert artifact.what, artifact.name
@@ -60,10 +60,12 @@ def test_a_whole_page_is_shown_saved_and_summed_up(tmp_path, displayed, full, ca
     page = make_page(tmp_path)
     page.figure("bounds", bounds(full))
     page.table("quality_adjusted", pd.DataFrame({"model": ["<b>m</b>"], "s_adj": [0.123456]}), {"s_adj": ".2f"})
+    for name in ("rank_sets", "rank_change_check"):
+        page.table(name, pd.DataFrame({"model": ["m"]}))
     page.numbers({"pairs": 170})
     page.say("The order of **170** pairs holds.", "Others <i>depend</i> on the reading.")
     page.close()
-    image, table, said = displayed
+    image, table, _, _, said = displayed
     assert isinstance(image, Image) and image.data.startswith(b"\x89PNG")
     assert isinstance(table, HTML) and "&lt;b&gt;m&lt;/b&gt;" in table.data and "0.12<" in table.data
     assert said.data == "The order of **170** pairs holds. Others &lt;i&gt;depend&lt;/i&gt; on the reading."
@@ -72,7 +74,7 @@ def test_a_whole_page_is_shown_saved_and_summed_up(tmp_path, displayed, full, ca
     assert (
         "paper/figures/published/bounds.pdf, paper/figures/published/bounds.json, figures/published/bounds.png" in out
     )
-    assert "05_quality_aware_reporting, study published: 3 artifacts in 8 files" in out
+    assert "05_quality_aware_reporting, study published: 5 artifacts in 14 files" in out
     assert (tmp_path / "paper/tables/published/quality_adjusted.tex").exists()
 
 
@@ -80,7 +82,7 @@ def test_closing_names_what_is_missing(tmp_path, displayed):
     page = make_page(tmp_path)
     page.table("quality_adjusted", pd.DataFrame({"a": [1]}))
     page.say("One finding.", " ")
-    with pytest.raises(RuntimeError, match=r"lacks: bounds, 1 more sentence"):
+    with pytest.raises(RuntimeError, match=r"lacks: bounds, rank_sets, rank_change_check, 1 more sentence"):
         page.close()
 
 
@@ -88,7 +90,7 @@ def test_closing_does_not_ask_for_what_the_study_cannot_give(tmp_path, displayed
     page = make_page(tmp_path, offers=set())
     page.say("It holds no outcomes.", "So nothing is drawn.")
     page.close()
-    assert "left out: bounds, quality_adjusted" in capsys.readouterr().out
+    assert "left out: bounds, rank_sets, quality_adjusted, rank_change_check" in capsys.readouterr().out
 
 
 def test_wrong_names_are_refused_with_the_nearest(tmp_path, displayed):

@@ -56,6 +56,8 @@ def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame
         labelled = group[group["label"].notna()]
         n, refused = len(labelled), int((labelled["reason"] == "refusal").sum())
         low, high = proportion_confint(refused, n, alpha=1 - confidence, method="wilson") if n else (np.nan, np.nan)
+        # Without float noise the limits at no and at every refusal are exactly 0 and 1.
+        low, high = 0.0 if n and refused == 0 else low, 1.0 if n and refused == n else high
         rows.append((suite, model, n, refused, refused / n if n else np.nan, low, high, len(group) - n))
     return pd.DataFrame(rows, columns=["suite", "model", "n", "refused", "rate", "low", "high", "missing"])
 

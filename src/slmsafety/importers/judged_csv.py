@@ -123,9 +123,16 @@ def _tidy(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
         status=status,
         raw_value=score,
         label=(score * 2).where((status == "ok") & on_scale),
-        finish_reason="stop",
+        finish_reason=_finish_reason(frame),
         meta="{}",
     )
+
+
+def _finish_reason(frame: pd.DataFrame) -> pd.Series:
+    """empty where the file has a blank response, else stop: why a reply ended is not in the file."""
+    if "response" not in frame.columns:
+        return pd.Series("stop", index=frame.index)
+    return frame["response"].str.strip().eq("").map({True: "empty", False: "stop"})
 
 
 def _row(mask: pd.Series) -> int:
