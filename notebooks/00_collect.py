@@ -73,12 +73,13 @@ if page.has("coverage"):
 prompts, controls = suites["prompts"].sum(), suites["controls"].sum()
 page.say(
     f"Study {lab.name} covers {len(suites)} suites with {prompts:,} prompts to refuse and {controls:,} benign controls.",
-    f"With {len(models)} models that makes {len(models) * prompts:,} judged replies to harmful prompts.",
+    f"{len(models)} models on every prompt would make {len(models) * prompts:,} replies to harmful prompts.",
 )
 if lab.printed_only:
     page.say(
-        "The paper's 741,312 evaluations add Simple Safety Tests (100 prompts) and BBQ (1,000), for which it prints no",
-        "rates per model, so that figures from here on cover AirBench, SALAD and HarmBench.",
+        "The paper prints no count of replies without a label, so that n in later tables is the number of prompts.",
+        "Its 741,312 evaluations add Simple Safety Tests (100 prompts) and BBQ (1,000), for which it prints no rates per",
+        "model: figures from here on cover AirBench, SALAD and HarmBench.",
     )
 page.numbers({"prompts": f"{prompts:,}", "models": str(len(models))})
 page.close()

@@ -27,6 +27,7 @@ resamples: int = 2000  # bootstrap draws of models behind the interval of tau
 # %%
 import numpy as np
 
+from slmsafety.analysis.outcomes import missing
 from slmsafety.analysis.rankings import rank_agreement, rank_within_suites, size_steps
 from slmsafety.report import figures as draw
 from slmsafety.report.page import Page
@@ -46,7 +47,8 @@ ranked = outcomes.assign(rank=rank_within_suites(outcomes, "mean"))
 page.figure("fig1_rankings", draw.fig1_rankings(outcomes, ranked))
 
 # %%
-columns = ["suite_title", "model_name", "n", "mean", "rank"]
+ranked["missing"] = missing(outcomes)
+columns = ["suite_title", "model_name", "n", "missing", "mean", "rank"]
 page.table(
     "rankings", ranked.sort_values(["suite_title", "rank", "model_name"])[columns], {"mean": ".2f", "rank": ".1f"}
 )
@@ -65,7 +67,8 @@ if page.has("rank_agreement"):
     pairs = rank_agreement(outcomes, np.random.default_rng(lab.params.seed), resamples)
     page.figure("rank_agreement", draw.rank_agreement(pairs.replace(lab.titles())))
     low, high, n = pairs["tau"].min(), pairs["tau"].max(), pairs["n"].min()
-    page.say(f"Tau-b between suites lies between {low:.2f} and {high:.2f} (n = {n} models); 1 would be the same order.")
+    enough = "1 would be the same order" if n >= 10 else "with so few models that says nothing"
+    page.say(f"Tau-b between suites lies between {low:.2f} and {high:.2f} (n = {n} models); {enough}.")
     page.numbers({f"tau {a} {b}": f"{t:.2f}" for a, b, t in pairs[["suite_a", "suite_b", "tau"]].to_numpy()})
 
 # %% [markdown]
@@ -74,7 +77,7 @@ if page.has("rank_agreement"):
 # %%
 if page.has("size_within_family"):
     page.figure("size_within_family", draw.size_within_family(outcomes))
-    steps = size_steps(outcomes)["change"]
+    steps = size_steps(outcomes)["change"].dropna()
     up = (steps > 0).sum()
     page.say(
         f"{up} of {len(steps)} steps to the next larger model of a family raise the mean score; about half would be chance."

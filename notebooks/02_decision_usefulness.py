@@ -25,7 +25,7 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 
 # %%
 from slmsafety.analysis.agreement import agreement, confusion, confusion_frame
-from slmsafety.analysis.outcomes import decisiveness, over_refusal, score_shares
+from slmsafety.analysis.outcomes import decisiveness, missing, over_refusal, score_shares
 from slmsafety.analysis.rankings import ranks
 from slmsafety.analysis.rounding import identities
 from slmsafety.analysis.treatments import adjusted_score
@@ -57,12 +57,14 @@ if page.has("fig3_distributions"):
 # ## Table A1: outcomes of every model
 #
 # `s_adj` is the mean times the decisive share, and `rank_change` how many places a model moves by it (positive is up).
+# `missing` counts the rows without a label, and is blank where the source gives no count.
 
 # %%
 table = outcomes.assign(s_adj=adjusted_score(outcomes))
 rank_of = table.groupby("suite")[["mean", "s_adj"]].transform(ranks)
 table["rank_change"] = rank_of["mean"] - rank_of["s_adj"]
-columns = ["suite_title", "model_name", "n", "mean", "hcr", "ar", "srr", "s_adj", "rank_change"]
+table["missing"] = missing(outcomes)
+columns = ["suite_title", "model_name", "n", "missing", "mean", "hcr", "ar", "srr", "s_adj", "rank_change"]
 formats = dict.fromkeys(["mean", "hcr", "ar", "srr", "s_adj"], ".2f") | {"rank_change": "+.1f"}
 page.table("table_a1_outcomes", table[columns], formats)
 
@@ -73,15 +75,15 @@ page.table("table_a1_outcomes", table[columns], formats)
 # %%
 if page.has("rounding_checks"):
     printed = lab.printed("table_a1_outcomes")
-    checks = identities(printed).groupby(printed["suite"]).sum().reset_index()
-    page.table("rounding_checks", checks.assign(rows=26))
-    total = int(checks[["mean", "shares", "s_adj"]].min().min() * 3)
-    gap = (adjusted_score(printed) - printed["s_adj"]).abs()
+    checks = printed[["suite", "model", "s_adj"]].join(identities(printed), rsuffix="_holds")
+    checks["s_adj_gap"] = adjusted_score(printed) - printed["s_adj"]
+    page.table("rounding_checks", checks, {"s_adj": ".2f", "s_adj_gap": "+.4f"})
+    holds = checks[["mean", "shares", "s_adj_holds"]].all(axis=1).sum()
+    off = checks["s_adj_gap"].abs()
     page.say(
-        f"Recomputed from rounded numbers, S_adj differs from the print in {(gap.round(2) > 0).sum()} rows, by at most {gap.max():.3f}."
-    )
-    page.say(
-        f"The identities mean = SRR + AR/2, HCR + AR + SRR = 1 and S_adj = mean (1 - AR) hold for {total} of 78 rows."
+        f"mean = SRR + AR/2, HCR + AR + SRR = 1 and S_adj = mean (1 - AR) can all hold for {holds} of {len(checks)} rows.",
+        f"Recomputed from printed numbers, S_adj is more than half a hundredth from its print in {(off > 0.005 + 1e-9).sum()}",
+        f"rows, by at most {off.max():.3f}: the table above names them.",
     )
 
 # %% [markdown]
@@ -103,21 +105,28 @@ page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.i
 # %% [markdown]
 # ## Is the judge itself any good?
 #
-# `refusal_rules` is a **baseline** of string rules. Rows are a person's labels of the same replies, columns the judge's.
-# The rules were tuned on these labels, so the agreement flatters them.
+# Rows are hand labels of the same replies to harmful prompts, columns the judge's. The interval treats replies as
+# independent, though prompts and models repeat.
 
 # %%
 if page.has("baseline_confusion"):
     both = lab.labels().merge(lab.human_labels(), on=["suite", "instance_id", "model"])
+    both = both[both["expected"] == "refuse"]
     usable = both[both["matches"] & both["label"].notna()]
     counts = confusion(usable["human"], usable["label"])
     result = agreement(counts)
-    page.table("baseline_confusion", confusion_frame(counts, "human", "judge"), {"percent": ".1f"})
+    page.table("baseline_confusion", confusion_frame(counts, "hand label", "judge"), {"percent": ".1f"})
+
+# %%
+if page.has("baseline_confusion"):
+    judge = lab.judges()[0]
     page.say(
-        f"The baseline judge agrees with the person on {result.exact:.0%} of {result.n} replies (linear kappa",
-        f"{result.kappa:.2f}, 95 % interval {result.kappa_low:.2f} to {result.kappa_high:.2f}); the person calls",
-        f"{result.ar_first:.0%} ambiguous, the judge {result.ar_second:.0%}. {len(both) - len(usable)} labels do not apply.",
+        f"Judge {judge} agrees with the hand labels on {result.exact:.0%} of {result.n} replies to harmful prompts (linear",
+        f"kappa {result.kappa:.2f}, 95 % interval {result.kappa_low:.2f} to {result.kappa_high:.2f}). By hand",
+        f"{result.ar_first:.0%} are ambiguous, by the judge {result.ar_second:.0%}; {len(both) - len(usable)} labels do not apply.",
     )
+    if judge == "refusal_rules":
+        page.say("refusal_rules is a baseline of string rules that was tuned on these very labels: this flatters it.")
 
 # %% [markdown]
 # ## The other side: refusing what is harmless

@@ -75,13 +75,23 @@ for row in orders.itertuples():
         f"{row.suite_title}: {row.strict} of {row.pairs} pairs keep their order whatever common value an ambiguous label",
         f"has, and {row.disjoint} when each model may be read its own way.",
     )
+
+# %%
+if lab.printed_only:
+    robust = pair_orders(outcomes.assign(ar=1 - outcomes["hcr"] - outcomes["srr"]))
+    both = ", ".join(f"{suite} {n}" for suite, n in robust.set_index("suite")["strict"].items())
+    page.say(
+        "SRR + AR adds two roundings. With 1 - HCR as the upper end the strict pairs are",
+        f"{both}; pairs within a hundredth can go either way.",
+    )
 page.numbers({f"strict pairs {row.suite}": str(row.strict) for row in orders.itertuples()})
 
 # %% [markdown]
 # ## Two judges on the same replies (Tables 5 and 6)
 #
-# Counts and percents are recomputed from the confusion counts; the rank ranges are the paper's print, since its 16 models
-# are not named and their rates cannot be had from Table 6.
+# Counts and percents come from the confusion counts. For `published` the rank ranges are the paper's print: its 16 models
+# are not named, so that Table 6 cannot give them. Intervals and p values treat replies as independent, though prompts and
+# models repeat.
 
 # %%
 if page.has("table6_confusion"):

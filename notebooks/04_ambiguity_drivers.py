@@ -24,6 +24,8 @@
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
 
 # %%
+import pandas as pd
+
 from slmsafety.analysis.associations import correlations, metric_points, prompt_ambiguity
 from slmsafety.analysis.metadata import metadata_correlations, pooled
 from slmsafety.analysis.rounding import gaps
@@ -44,16 +46,22 @@ page = Page("04_ambiguity_drivers", **lab.about())
 if page.has("fig5_associations"):
     ambiguity = prompt_ambiguity(lab.labels())
     points = metric_points(ambiguity, lab.table("prompt_metrics"), lab.table("reply_metrics"))
+    points = points.replace({"suite": lab.titles()})
     fits = correlations(points)
-    page.figure("fig5_associations", draw.fig5_associations(points.replace({"suite": lab.titles()}), fits))
+    page.figure("fig5_associations", draw.fig5_associations(points, fits))
 
 # %%
 if page.has("table_associations"):
-    page.table("table_associations", fits, dict.fromkeys(["r", "slope", "intercept"], ".3f") | {"p": ".2g", "q": ".2g"})
+    parts = {"all": fits} | {title: correlations(part) for title, part in points.groupby("suite")}
+    by_suite = pd.concat(parts, names=["suite", None]).reset_index("suite")
+    formats = dict.fromkeys(["r", "slope", "intercept"], ".3f") | {"p": ".2g", "q": ".2g"}
+    page.table("table_associations", by_suite, formats)
     for row in fits.itertuples():
         found = "passes" if row.q < 0.05 else "does not pass"
+        apart = by_suite[(by_suite["metric"] == row.metric) & (by_suite["suite"] != "all")]
+        each = ", ".join(f"{r:.2f} in {suite}" for suite, r in zip(apart["suite"], apart["r"], strict=True))
         page.say(
-            f"{row.metric}: r = {row.r:.2f} with AR over {row.n} prompts (q = {row.q:.2g}, which {found} q < 0.05)."
+            f"{row.metric}: r = {row.r:.2f} with AR over {row.n} prompts (q = {row.q:.2g}, which {found} q < 0.05); {each}."
         )
 
 # %% [markdown]
@@ -81,7 +89,7 @@ if page.has("table4_metadata"):
     beside = printed.merge(reported, on="feature", suffixes=("_printed", "")).merge(
         gap, on="feature", suffixes=("", "_gap")
     )
-    page.table("table4_metadata", beside)
+    page.table("table4_metadata", beside, {name: ".2g" for name in beside if name.startswith(("p_", "q_"))})
     worst = gap[["r_ar", "r_score"]].abs().max()
     page.say(
         "Printed correlations come from unrounded rates and cannot be reached exactly: recomputed from the printed rates",
@@ -96,8 +104,9 @@ if page.has("table4_metadata"):
 if page.has("table4_true_architecture"):
     rates = pooled(lab.outcomes(), lab.prompt_counts())
     true = metadata_correlations(lab.true_features(), rates).sort_values("r_ar", ignore_index=True)
-    page.table("table4_true_architecture", true)
-    strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in true.head(4).itertuples())
+    page.table("table4_true_architecture", true, dict.fromkeys(["p_ar", "q_ar", "p_score", "q_score"], ".2g"))
+    order = true["r_ar"].abs().sort_values(ascending=False).index[:4]
+    strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in true.loc[order].itertuples())
     page.say(f"With the true architecture the strongest correlations with AR are {strongest}.")
 
 # %% [markdown]

@@ -38,7 +38,8 @@ page = Page("05_quality_aware_reporting", **lab.about())
 # %% [markdown]
 # ## Worst-case intervals
 #
-# From SRR (every ambiguous reply was harmful) to SRR + AR (every one was safe), with the mean as a dot.
+# From SRR (every ambiguous reply was harmful) to SRR + AR (every one was safe), with the mean as a dot. The interval covers
+# what ambiguous labels hide and nothing else: neither sampling error nor rows without a label.
 
 # %%
 outcomes = lab.outcomes()
@@ -105,7 +106,8 @@ if page.has("rank_change_check"):
 # ## What to report
 #
 # 1. HCR, AR and SRR with n and what is missing, never the mean alone.
-# 2. The interval and the rank set; a claim that A is safer than B only where their order is certified.
+# 2. The interval and the rank set; a claim that A is safer than B only where no reading of the ambiguous labels turns it
+#    round, and where the sample is large enough for the gap.
 # 3. The over-refusal rate on benign controls beside the refusal rate.
 # 4. Which judge, with which agreement with people, and how empty replies were read.
 

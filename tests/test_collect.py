@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -128,7 +129,9 @@ def test_stages_run_alone_and_say_what_they_miss(root):
 def test_changed_prompts_are_refused(root):
     small = {**SMALL, "suites": [{"name": "demo_direct", "limit": 3}]}
     Study.load({"name": "fixed", **small}).collect(["prompts"])
-    with pytest.raises(InputError, match="suite 'demo_direct' differs from the prompts in"):
+    with pytest.raises(
+        InputError, match=r"suite 'demo_direct' differs from the prompts in .*fixed; give the study a new name"
+    ):
         Study.load({"name": "fixed", **small, "seed": 7}).collect(["prompts"])
 
 
@@ -158,6 +161,23 @@ def test_harmbench_and_sst_come_in_by_path(root):
     assert dict(zip(sizes["suite"], sizes["prompts"], strict=True)) == {"HarmBench": 400, "Simple Safety Tests": 100}
 
 
+def test_replies_are_not_kept_for_prompts_that_are_gone(root):
+    small = {**SMALL, "suites": [{"name": "demo_framed", "limit": 2}]}
+    study = Study.load({"name": "gone", **small})
+    study.collect(["prompts", "generate"])
+    (study.folder / "prompts/demo_framed.parquet").unlink()
+    with pytest.raises(InputError, match="holds replies to prompts of 'demo_framed' that are gone; delete the folder"):
+        study.collect()
+
+
+def test_a_changed_setting_without_rows_says_what_to_run(whole):
+    other = Study.load({"name": "whole", **SMALL, "generation": {"max_new_tokens": 9}})
+    with pytest.raises(
+        InputError, match="study whole has no judgments under these settings yet; run: slmsafety collect"
+    ):
+        other.outcomes()
+
+
 def test_a_killed_run_ends_like_an_uninterrupted_one(root, whole):
     """kill -9 at random moments, then once to the end: the same tables, and no finished reply made twice."""
     (root / "params" / "killed.yaml").write_text(yaml.safe_dump({"study": {"name": "killed", **SMALL}}))
@@ -165,7 +185,8 @@ def test_a_killed_run_ends_like_an_uninterrupted_one(root, whole):
     rng = random.Random(2)
     for _ in range(KILLS):
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        time.sleep(rng.uniform(3.0, 9.0))
+        _wait_for_new_rows(root / "runs" / "killed", child)
+        time.sleep(rng.uniform(0.0, 1.5))
         child.send_signal(signal.SIGKILL)
         child.wait()
     finished = len(read_table(root / "runs" / "killed", "responses", []))
@@ -178,6 +199,23 @@ def test_a_killed_run_ends_like_an_uninterrupted_one(root, whole):
         # The study above also made rows under another setting; compare those of this one.
         expected = frame if "generation_id" not in frame else frame[frame["generation_id"].isin(_ids(killed))]
         pd.testing.assert_frame_equal(read_table(killed.folder, name), expected.reset_index(drop=True))
+
+
+def _wait_for_new_rows(folder: Path, child: subprocess.Popen[bytes]) -> None:
+    """Wait until the child has written something that was not there before, or has ended."""
+    before = _bytes(folder)
+    deadline = time.monotonic() + 120
+    while _bytes(folder) <= before and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _bytes(folder: Path) -> int:
+    """The size of all tables and journals, one that vanishes meanwhile left out."""
+    total = 0
+    for path in folder.rglob("*.*"):
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def _ids(study: Study) -> list[str]:

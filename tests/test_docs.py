@@ -14,7 +14,7 @@ from slmsafety.report.page import CONTENTS, NEEDS
 REPOSITORY = Path(__file__).parents[1]
 OFFERS = {
     "published": {"outcomes", "printed", "two_suites", "two_judges", "many_models"},
-    "demo": {"outcomes", "labels", "metrics", "run", "two_suites", "human_labels", "controls"},
+    "demo": {"outcomes", "labels", "metrics", "two_suites", "human_labels", "controls"},
 }
 
 

@@ -72,6 +72,10 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"generation": {"batch_size": "many"}}, "key 'generation.batch_size' is 'many'"),
         ({"models": ["gpt2-small", "gpt2-small"]}, "model 'gpt2-small' is listed twice"),
         ({"name": "../evil"}, "key 'name' is '../evil'"),
+        ({"name": "my.study"}, "key 'name' is 'my.study'"),
+        ({"name": "published"}, "the name 'published' and the kind 'published' belong together"),
+        ({"judges": ["refusal_rules", "refusal_rules"]}, "judge 'refusal_rules' is listed twice"),
+        ({"judged_csv": "x.csv"}, "key 'judged_csv' means nothing in a study of kind 'run'; remove it"),
         ({"human_labels": "no/such.csv"}, "path 'no/such.csv' does not exist"),
         (
             {"suites": [{"name": "sst", "path": "$NOT_SET_ANYWHERE/x.csv"}]},
@@ -102,6 +106,7 @@ def test_a_params_file_that_does_not_exist_is_named():
         ("models: [a]", "needs one top-level key 'study'"),
         ("", "needs one top-level key 'study'"),
         (yaml.safe_dump({"study": RUN, "studdy": 1}), "unknown top-level key 'studdy'"),
+        ("study: {name: a, kind: run, kind: imported}", "key 'kind' stands twice"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, text, says):
@@ -114,7 +119,7 @@ def test_a_bad_file_is_named(tmp_path, text, says):
 
 def test_relative_paths_start_at_the_root(tmp_path, monkeypatch):
     (tmp_path / "params").mkdir()
-    (tmp_path / "labels.csv").touch()
+    (tmp_path / "labels.csv").write_text("suite,instance_id,model,human,reply_id\n")
     monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
     params, _ = load_params({**RUN, "human_labels": "labels.csv"})
     assert params.human_labels == "labels.csv"

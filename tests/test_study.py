@@ -65,6 +65,18 @@ def test_an_import_offers_labels_two_judges_and_controls(imported):
     assert counts.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
 
 
+def test_a_study_chooses_the_judge_that_its_figures_use(imported):
+    study = imported(judges=["j2"])
+    assert study.judges() == ["j2", "j1"]
+    assert study.outcomes()["ar"].tolist() == pytest.approx([2 / 3])
+
+
+def test_refusals_of_controls_are_unknown_without_reasons(imported, tmp_path):
+    lines = [line.rsplit(",", 1)[0] for line in JUDGED.splitlines()]
+    (tmp_path / "judged.csv").write_text("\n".join(lines) + "\n")
+    assert "controls" not in imported().offers()
+
+
 def test_an_unknown_judge_gets_the_nearest(imported):
     with pytest.raises(InputError, match="unknown judge 'j3' in study mine; did you mean"):
         imported().labels("j3")
@@ -93,7 +105,7 @@ def test_the_published_study_has_no_rows():
     with pytest.raises(InputError, match="the paper prints no instance-level rows"):
         study.labels()
     assert study.offers() == {"outcomes", "printed", "two_suites", "two_judges", "many_models"}
-    assert set(study.inputs()) >= {"published/table_a1.csv", "published/table6_confusion.csv"}
+    assert set(study.inputs()) >= {"published/table_a1.csv", "published/table6_confusion.csv", "models/cards.csv"}
     assert len(study.inputs()["published/table_a1.csv"]) == 64
 
 

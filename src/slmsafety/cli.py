@@ -6,10 +6,17 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from slmsafety.errors import InputError
 
-STAGES = ("prompts", "generate", "judge", "metrics")
+
+class _OneLine(argparse.ArgumentParser):
+    """A parser whose complaint is one line, like every other."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the complaint and exit with 2."""
+        self.exit(2, f"slmsafety: {message}; see: {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="slmsafety", description=__doc__)
+    parser = _OneLine(prog="slmsafety", description=__doc__)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     collect = verbs.add_parser("collect", help="run a study's stages: prompts, generate, judge, metrics")
     collect.add_argument("study", metavar="STUDY", help="a name in params/ or the path of a params file")
-    collect.add_argument("--stage", choices=STAGES, action="append", help="only this stage (may be repeated)")
+    collect.add_argument("--stage", action="append", help="only this stage, of those four (may be repeated)")
     collect.set_defaults(run=_collect)
     status = verbs.add_parser("status", help="what of a study is done, missing or failed")
     status.add_argument("study", metavar="STUDY")
@@ -50,7 +57,8 @@ def _parser() -> argparse.ArgumentParser:
 def _collect(options: argparse.Namespace) -> None:
     from slmsafety.study import Study
 
-    Study.load(options.study).collect(options.stage or STAGES)
+    study = Study.load(options.study)
+    study.collect(options.stage) if options.stage else study.collect()
 
 
 def _status(options: argparse.Namespace) -> None:

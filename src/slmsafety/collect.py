@@ -98,10 +98,14 @@ def _prompts(params: StudyParams, folder: Path, root: Path) -> Written:
         part = Partition(folder, PROMPTS, (suite.name,))
         stored = part.read()
         if stored.empty:
+            if (folder / RESPONSES.name / suite.name).exists():
+                raise InputError(
+                    f"{folder} holds replies to prompts of '{suite.name}' that are gone; delete the folder"
+                )
             part.replace(prompts)
             yield part, len(prompts), 0
             continue
-        _same_prompts(stored, prompts, suite.name, part.parquet)
+        _same_prompts(stored, prompts, suite.name, folder)
         yield part, 0, len(stored)
 
 
@@ -198,12 +202,14 @@ def _sample(suite: SuiteData, limit: int | None, seed: int) -> pd.DataFrame:
     return prompts.sample(limit, random_state=seed).sort_index().reset_index(drop=True)
 
 
-def _same_prompts(stored: pd.DataFrame, loaded: pd.DataFrame, suite: str, path: Path) -> None:
+def _same_prompts(stored: pd.DataFrame, loaded: pd.DataFrame, suite: str, folder: Path) -> None:
     """Refuse a suite whose text changed under a study: old replies would answer other prompts."""
     columns = ["instance_id", "prompt", "expected"]
     before, after = (f[columns].sort_values("instance_id", ignore_index=True) for f in (stored, loaded))
     if not before.equals(after):
-        raise InputError(f"suite '{suite}' differs from the prompts in {path}; give the study a new name, or delete it")
+        raise InputError(
+            f"suite '{suite}' differs from the prompts in {folder}; give the study a new name, or delete that folder"
+        )
 
 
 def _expected_rows(suite: str, limit: int | None) -> int:

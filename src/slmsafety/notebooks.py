@@ -15,7 +15,9 @@ from slmsafety.study import Study
 
 
 def execute(studies: list[str]) -> int:
-    """Run every notebook on every study and print what was written; return 0, or 1 when a notebook failed.
+    """Run every notebook on every study and print what was written.
+
+    Returns 0, 1 when a notebook failed, or 2 when it was bad input that failed it.
 
     All studies are loaded first: a bad parameter in the last one stops the run before any kernel starts (InputError).
     """
@@ -30,7 +32,7 @@ def execute(studies: list[str]) -> int:
             except PapermillExecutionError as error:
                 print(f"{notebook.name} on {study.name}: {error.ename}: {error.evalue}", file=sys.stderr)
                 print(f"the executed notebook shows where: {target.relative_to(study.root)}", file=sys.stderr)
-                return 1
+                return 2 if error.ename == "InputError" else 1
             print(f"{study.name}: {target.relative_to(study.root)} ({time.monotonic() - started:.0f} s)", flush=True)
         for kind in ("figures", "paper/figures", "paper/tables"):
             files = sorted((study.root / kind / study.name).glob("*"))

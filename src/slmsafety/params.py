@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.judges import JUDGES
 from slmsafety.models.cards import card
 from slmsafety.suites.catalogue import SUITES
@@ -50,7 +51,7 @@ class GenerationParams(_Strict):
 class StudyParams(_Strict):
     """One study. `kind` says where its numbers come from: the printed tables, an own run, or judged rows from a CSV."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")
     kind: Literal["published", "run", "imported"]
     suites: tuple[SuiteParams, ...] = ()
     models: tuple[str, ...] = ()
@@ -76,25 +77,36 @@ class StudyParams(_Strict):
             card(name)
         return names
 
-    @field_validator("judges")
-    @classmethod
-    def _known_judges(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in JUDGES:
-                raise unknown("judge", name, JUDGES)
-        return names
-
     @model_validator(mode="after")
     def _complete(self) -> StudyParams:
         needs = {"published": (), "run": ("suites", "models", "judges"), "imported": ("judged_csv",)}[self.kind]
         for key in needs:
             if not getattr(self, key):
                 raise InputError(f"key '{key}' is missing or empty; a study of kind '{self.kind}' needs it")
-        for kind, names in (("suite", [suite.name for suite in self.suites]), ("model", list(self.models))):
+        if (self.name == "published") != (self.kind == "published"):
+            raise InputError(
+                "the name 'published' and the kind 'published' belong together: its artifacts are committed"
+            )
+        for key in self.model_fields_set - _COMMON - _KEYS[self.kind]:
+            raise InputError(f"key '{key}' means nothing in a study of kind '{self.kind}'; remove it")
+        if self.kind == "run":
+            for name in self.judges:
+                if name not in JUDGES:
+                    raise unknown("judge", name, JUDGES)
+        listed = {"suite": [suite.name for suite in self.suites], "model": self.models, "judge": self.judges}
+        for kind, names in listed.items():
             for name in names:
                 if names.count(name) > 1:
                     raise InputError(f"{kind} '{name}' is listed twice")
         return self
+
+
+_COMMON = {"name", "kind", "seed"}
+_KEYS: dict[str, set[str]] = {
+    "published": set(),
+    "run": {"suites", "models", "generation", "judges", "empty", "human_labels", "on_demand"},
+    "imported": {"judged_csv", "judges", "empty", "human_labels"},
+}
 
 
 def project_root() -> Path:
@@ -127,7 +139,7 @@ def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
         return _validated(study, "parameter study"), "parameter study"
     path = _params_file(str(study))
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from error
     if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
@@ -141,6 +153,20 @@ def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
 def study_names() -> list[str]:
     """Return the names that params/ defines."""
     return sorted(path.stem for path in (project_root() / "params").glob("*.yaml"))
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML in which a key that stands twice is an error: plain YAML would take the last one in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the mapping, or raise a YAML error naming the key and its line."""
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key '{key}' stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
 
 
 def _params_file(study: str) -> Path:
@@ -168,6 +194,8 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
             data_path(text, root)
         except InputError as problem:
             raise InputError(f"{source}: {problem}") from problem
+    if params.human_labels:
+        read_human_labels(data_path(params.human_labels, root))
     return params
 
 

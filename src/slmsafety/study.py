@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.importers.judged_csv import import_judged_csv
 from slmsafety.judging.reading import read_labels
-from slmsafety.models.cards import features, load_cards
+from slmsafety.models.cards import cards_bytes, features, load_cards
 from slmsafety.params import StudyParams, data_path, load_params, project_root
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.records.store import partitions, read_table
@@ -98,7 +99,12 @@ class Study:
         if "judge_id" in frame:
             frame = frame[frame["judge_id"].isin(judge_ids(self.params).values())]
         wanted = [suite.name for suite in self.params.suites]
-        return frame[frame["suite"].isin(wanted)].reset_index(drop=True)
+        frame = frame[frame["suite"].isin(wanted)].reset_index(drop=True)
+        if frame.empty:
+            raise InputError(
+                f"study {self.name} has no {name} under these settings yet; run: slmsafety collect {self.name}"
+            )
+        return frame
 
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
@@ -145,7 +151,7 @@ class Study:
         """Return suite (title), prompts (that should be refused), controls (benign), categories and revision."""
         titles = self.titles()
         if self.printed_only:
-            counts = [(titles[name], n, 0, None, SUITES[name].revision) for name, n in published.PROMPTS.items()]
+            counts = [(titles[name], n, 0, None, None) for name, n in published.PROMPTS.items()]
             return pd.DataFrame(counts, columns=["suite", "prompts", "controls", "categories", "revision"])
         prompts = self.table("prompts", ["expected", "category", "suite_revision"])
         harm = prompts["expected"] == "refuse"
@@ -285,15 +291,20 @@ class Study:
         offered = {"outcomes", "labels"}
         frame = self.outcomes()
         conditions = {
-            "run": self.params.kind == "run",
             "metrics": bool(partitions(self.folder, "reply_metrics")),
             "human_labels": self.params.human_labels is not None,
-            "controls": self.table("prompts", ["expected"])["expected"].eq("answer").any(),
+            "controls": self._tells_refusals(),
             "two_suites": frame["suite"].nunique() > 1,
             "many_models": frame["model"].nunique() >= MANY_MODELS,
             "two_judges": len(self.judges()) > 1,
         }
         return offered | {need for need, met in conditions.items() if met}
+
+    def _tells_refusals(self) -> bool:
+        """Whether there are benign controls and the judge gives reasons, so that refusals of them are known."""
+        labels = self.labels()
+        controls = labels[(labels["expected"] == "answer") & labels["label"].notna()]
+        return bool(len(controls)) and bool(controls["reason"].fillna("").ne("").any())
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
@@ -302,11 +313,15 @@ class Study:
         return {"study_name": self.name, **facts}
 
     def inputs(self) -> dict[str, str]:
-        """Return the sha256 of every file that the study's figures are made from, by its name below the root."""
+        """Return the sha256 of every file that the study's figures are made from, by its name."""
+        cards = {"models/cards.csv": hashlib.sha256(cards_bytes()).hexdigest()}
         if self.printed_only:
-            return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(published.table_bytes().items())}
+            tables = sorted(published.table_bytes().items())
+            return cards | {name: hashlib.sha256(data).hexdigest() for name, data in tables}
         files = sorted(self.folder.rglob("*.parquet"))
-        return {str(path.relative_to(self.root)): file_sha256(path) for path in files}
+        if self.params.human_labels:
+            files.append(data_path(self.params.human_labels, self.root))
+        return cards | {os.path.relpath(path, self.root): file_sha256(path) for path in files}
 
 
 def list_models() -> pd.DataFrame:

@@ -43,6 +43,12 @@ def outcomes(labels: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(OUTCOME_COLUMNS))
 
 
+def missing(outcomes: pd.DataFrame) -> pd.Series:
+    """Return the number of rows without a label behind each row; missing where the source gives no counts."""
+    total = outcomes[[f"n_{status}" for status in STATUSES]].sum(axis=1)
+    return (total - outcomes["n"]).astype("Int64").where(total > 0)
+
+
 def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Return how often each model refuses benign controls, with Wilson intervals.
 

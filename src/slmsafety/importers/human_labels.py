@@ -18,7 +18,10 @@ def read_human_labels(path: Path) -> pd.DataFrame:
     reply_id is the hash of the reply that was read (`records.ids.text_id`). Raises InputError naming the file and
     the column or line.
     """
-    frame = pd.read_csv(path, dtype="str", keep_default_na=False)
+    try:
+        frame = pd.read_csv(path, dtype="str", keep_default_na=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path}: not readable as CSV ({' '.join(str(error).split())})") from error
     for column in COLUMNS:
         if column not in frame.columns:
             raise InputError(f"{path}: lacks column '{column}'; needed: {', '.join(COLUMNS)}")

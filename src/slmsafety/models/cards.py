@@ -7,6 +7,7 @@ pinned.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -53,11 +54,15 @@ class Card:
 
 def load_cards() -> pd.DataFrame:
     """Return one row per model with the columns of Card: texts (empty where unknown), Int64 counts, boolean flags."""
-    with files("slmsafety.models").joinpath("cards.csv").open(encoding="utf-8") as handle:
-        cards = pd.read_csv(handle, dtype="str", keep_default_na=False)
+    cards = pd.read_csv(io.BytesIO(cards_bytes()), dtype="str", keep_default_na=False)
     counts = {column: pd.to_numeric(cards[column].replace("", None)).astype("Int64") for column in _COUNTS}
     flags = {column: cards[column].map({"0": False, "1": True}).astype("boolean") for column in _FLAGS}
     return cards.assign(**counts, **flags)
+
+
+def cards_bytes() -> bytes:
+    """Return the bytes of cards.csv, for the record of what a figure was made from."""
+    return files("slmsafety.models").joinpath("cards.csv").read_bytes()
 
 
 def card(model_id: str) -> Card:

@@ -32,7 +32,10 @@ def printed(name: str) -> pd.DataFrame:
     if name not in PRINTED:
         raise unknown("printed table", name, PRINTED)
     with resources.files(__name__).joinpath(f"{PRINTED[name]}.csv").open(encoding="utf-8") as handle:
-        return pd.read_csv(handle)
+        table = pd.read_csv(handle)
+    # A count that a row lacks makes pandas read the whole column as floats.
+    counts = [c for c in table.select_dtypes("float64") if (table[c].dropna() % 1 == 0).all()]
+    return table.astype(dict.fromkeys(counts, "Int64"))
 
 
 def table_bytes() -> dict[str, bytes]:

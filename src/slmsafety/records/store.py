@@ -164,7 +164,7 @@ class Partition:
             with self.parquet.open("rb") as handle, pq.ParquetFile(handle) as file:
                 present = set(file.schema_arrow.names)
                 frame = file.read(columns=[c for c in columns if c in present]).to_pandas()
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error
         return typed(frame, self.table, columns)
 

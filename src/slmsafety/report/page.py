@@ -29,9 +29,8 @@ NEEDS = {
     "two_suites": "it has fewer than two suites",
     "two_judges": "it has the labels of only one judge",
     "many_models": "it has fewer than ten models",
-    "run": "it made no prompts and replies of its own",
     "human_labels": "it has no human labels",
-    "controls": "its prompts hold no benign control",
+    "controls": "it has no benign controls whose refusals its judge tells by a reason",
 }
 """What an artifact can need of a study, each with the reason to leave it out."""
 

@@ -99,7 +99,11 @@ def _name(ax: Axes, ends: dict[str, tuple[float, float]], moving: list[str], mod
 def _legend(fig: Figure, unused: list[Axes], named: int, models: int) -> None:
     """Say what the lines are: in the empty place of the grid if there is one, else below the panels."""
     lines: list[tuple[bool, str, dict[str, Any]]] = [
-        (named > 0, f"named: the {named} that move most", {"color": SERIES[0], "marker": "o", "linewidth": 1.3}),
+        (
+            named > 0,
+            f"named: the {named} that move most in any suite",
+            {"color": SERIES[0], "marker": "o", "linewidth": 1.3},
+        ),
         (models > named, "every other model", {"color": FAINT, "marker": "o", "markersize": 1.6, "linewidth": 0.8}),
         (True, "ambiguous dropped", {"color": MUTED, "linestyle": ":", "linewidth": 0.8}),
     ]
