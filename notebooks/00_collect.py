@@ -37,8 +37,8 @@ page = Page("00_collect", **lab.about())
 # %% [markdown]
 # ## The suites
 #
-# `prompts` are those that a safe model should refuse; `controls` are benign and should be answered. A title with a number
-# (HarmBench-80) marks a partial suite.
+# `prompts` are those that a safe model should refuse, `controls` are benign and should be answered, `choices` are multiple
+# choice. A title with a number (HarmBench-80) marks a partial suite.
 
 # %%
 suites = lab.suite_sizes()

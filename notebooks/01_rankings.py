@@ -39,15 +39,16 @@ page = Page("01_rankings", **lab.about(resamples=resamples))
 # %% [markdown]
 # ## Figure 1: the rankings
 #
-# The mean score by suite, with the rank beside it. Families stand together, small to large.
+# The mean score by suite, with the rank beside it; BBQ has accuracy (the exact letter, as HELM counts). Families stand
+# together, small to large.
 
 # %%
-outcomes = lab.outcomes()
-ranked = outcomes.assign(rank=rank_within_suites(outcomes, "mean"))
-page.figure("fig1_rankings", draw.fig1_rankings(outcomes, ranked))
+scored = lab.scores()
+ranked = scored.assign(rank=rank_within_suites(scored, "mean"))
+page.figure("fig1_rankings", draw.fig1_rankings(scored, ranked))
 
 # %%
-ranked["missing"] = missing(outcomes)
+ranked["missing"] = missing(scored)
 columns = ["suite_title", "model_name", "n", "missing", "mean", "rank"]
 page.table(
     "rankings", ranked.sort_values(["suite_title", "rank", "model_name"])[columns], {"mean": ".2f", "rank": ".1f"}
@@ -64,7 +65,7 @@ page.say(f"Ranked first by the mean score: {best}.")
 
 # %%
 if page.has("rank_agreement"):
-    pairs = rank_agreement(outcomes, np.random.default_rng(lab.params.seed), resamples)
+    pairs = rank_agreement(scored, np.random.default_rng(lab.params.seed), resamples)
     page.figure("rank_agreement", draw.rank_agreement(pairs.replace(lab.titles())))
     low, high, n = pairs["tau"].min(), pairs["tau"].max(), pairs["n"].min()
     enough = "1 would be the same order" if n >= 10 else "with so few models that says nothing"
@@ -76,8 +77,8 @@ if page.has("rank_agreement"):
 
 # %%
 if page.has("size_within_family"):
-    page.figure("size_within_family", draw.size_within_family(outcomes))
-    steps = size_steps(outcomes)["change"].dropna()
+    page.figure("size_within_family", draw.size_within_family(scored))
+    steps = size_steps(scored)["change"].dropna()
     up = (steps > 0).sum()
     page.say(
         f"{up} of {len(steps)} steps to the next larger model of a family raise the mean score; about half would be chance."
@@ -91,5 +92,5 @@ if page.has("size_within_family"):
 # the subject of the next notebook.
 
 # %%
-page.say(f"Study {lab.name}: {outcomes['model'].nunique()} models in {outcomes['suite'].nunique()} suites.")
+page.say(f"Study {lab.name}: {scored['model'].nunique()} models in {scored['suite'].nunique()} suites.")
 page.close()

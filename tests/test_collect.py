@@ -151,6 +151,31 @@ def test_ctrl_c_stops_with_one_line_and_keeps_what_is_finished(root):
     assert 0 < len(read_table(folder, "responses", [])) < 52
 
 
+def test_multiple_choice_has_its_own_judge_limit_and_outcome(root):
+    """BBQ beside a suite of labels: one token, accuracy instead of HCR, AR and SRR, and no control of anything."""
+    if not os.environ.get("SLMSAFETY_DATA"):
+        pytest.skip("SLMSAFETY_DATA names no folder of public data files")
+    bbq = {"name": "bbq", "path": "$SLMSAFETY_DATA/bbq/data", "limit": 6, "max_new_tokens": 1}
+    harm = {"name": "demo_direct", "limit": 4}
+    study = Study.load({"name": "choice", **SMALL, "suites": [bbq, harm], "judges": ["refusal_rules", "bbq_letter"]})
+    study.collect()
+    assert study.complete()
+    tokens = study.table("responses").groupby("suite")["output_tokens"].max()
+    assert tokens["bbq"] == 1 < tokens["demo_direct"]
+    pairs = study.table("judgments", ["judge"])[["suite", "judge"]].drop_duplicates()
+    assert set(pairs.itertuples(index=False, name=None)) == {("bbq", "bbq_letter"), ("demo_direct", "refusal_rules")}
+    assert study.outcomes()["suite"].tolist() == ["demo_direct"]
+    assert study.judges() == ["refusal_rules"]
+    (row,) = study.accuracies().itertuples()
+    assert row.n == 6
+    assert 0 <= row.accuracy <= row.accuracy_tolerant <= 1
+    assert row.suite_title.startswith("BBQ-6")
+    assert study.scores().set_index("suite").loc["bbq", "mean"] == row.accuracy
+    sizes = study.suite_sizes().set_index("suite")
+    assert sizes["choices"].sum() == 6
+    assert sizes["prompts"].sum() + sizes["controls"].sum() == 4
+
+
 def test_harmbench_and_sst_come_in_by_path(root):
     if not os.environ.get("SLMSAFETY_DATA"):
         pytest.skip("SLMSAFETY_DATA names no folder of public data files")

@@ -26,7 +26,8 @@ ALLOWED = {
     # The study layer, in its own order; only study counts outcomes.
     "params": BELOW_STUDY,
     "collect": {*BELOW_STUDY, "params"},
-    "study": {*BELOW_STUDY, "params", "collect", "analysis"},
+    "naming": BELOW_STUDY,
+    "study": {*BELOW_STUDY, "params", "collect", "naming", "analysis"},
     "notebooks": {"errors", "study"},
     "cli": {"errors", "study", "notebooks", "analysis", "report"},
     "__main__": {"cli"},

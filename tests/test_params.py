@@ -67,6 +67,8 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"judges": ["refusal_rule"]}, "unknown judge 'refusal_rule'; did you mean 'refusal_rules'?"),
         ({"kind": "runn"}, "'published', 'run' or 'imported'"),
         ({"empty": "drop"}, "'missing', 'judge', 'safe', 'ambiguous' or 'harmful'"),
+        ({"suites": ["bbq"]}, "suite 'bbq' has no judge; add bbq_letter to 'judges'"),
+        ({"judges": ["bbq_letter"]}, "suite 'demo_direct' has no judge; add a judge of labels to 'judges'"),
         ({"models": []}, "key 'models' is missing or empty; a study of kind 'run' needs it"),
         ({"generation": {"max_new_tokens": 0}}, "key 'generation.max_new_tokens' is 0"),
         ({"generation": {"batch_size": "many"}}, "key 'generation.batch_size' is 'many'"),

@@ -14,7 +14,7 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.generation.settings import GenerationSettings, generation_id
 from slmsafety.judging.judges import judge_id, measure
 from slmsafety.models.cards import card
-from slmsafety.params import StudyParams, data_path
+from slmsafety.params import StudyParams, SuiteParams, data_path
 from slmsafety.records.manifest import start_manifest, write_manifest
 from slmsafety.records.schema import JUDGMENTS, PROMPT_METRICS, PROMPTS, REPLY_METRICS, RESPONSES
 from slmsafety.records.store import Partition
@@ -42,7 +42,7 @@ def collect(params: StudyParams, folder: Path, root: Path, given: Any, stages: l
             dropped = f", {torn} torn record(s) dropped and made again" if torn else ""
             print(f"{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(root)}")
     manifest |= {
-        "generation_ids": generation_ids(params),
+        "generation_ids": {" ".join(key): value for key, value in generation_ids(params).items()},
         "judge_ids": judge_ids(params),
         "models": {model: card(model).source.definition() for model in params.models},
         "suites": {suite.name: _revision(folder, suite.name) for suite in params.suites},
@@ -51,9 +51,13 @@ def collect(params: StudyParams, folder: Path, root: Path, given: Any, stages: l
     print(f"manifest: {write_manifest(folder, manifest).name}")
 
 
-def generation_ids(params: StudyParams) -> dict[str, str]:
-    """Return the generation_id of every model under the study's parameters."""
-    return {model: generation_id(card(model).source, settings(params)) for model in params.models}
+def generation_ids(params: StudyParams) -> dict[tuple[str, str], str]:
+    """Return the generation_id of every suite and model under the study's parameters."""
+    return {
+        (suite.name, model): generation_id(card(model).source, settings(params, suite))
+        for suite in params.suites
+        for model in params.models
+    }
 
 
 def judge_ids(params: StudyParams) -> dict[str, str]:
@@ -61,9 +65,12 @@ def judge_ids(params: StudyParams) -> dict[str, str]:
     return {name: judge_id(name, params.empty) for name in params.judges}
 
 
-def settings(params: StudyParams) -> GenerationSettings:
-    """Return the generation settings of the study, without what merely runs them."""
-    return GenerationSettings(**params.generation.model_dump(exclude={"batch_size"}))
+def settings(params: StudyParams, suite: SuiteParams) -> GenerationSettings:
+    """Return the generation settings of a suite in the study, without what merely runs them."""
+    given = params.generation.model_dump(exclude={"batch_size"})
+    if suite.max_new_tokens is not None:
+        given["max_new_tokens"] = suite.max_new_tokens
+    return GenerationSettings(**given)
 
 
 def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
@@ -75,14 +82,16 @@ def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
         total = len(stored) or _expected_rows(suite.name, suite.limit)
         rows.append(("prompts", suite.name, "", len(stored), total - len(stored), 0))
         for model in params.models:
-            made = _of(Partition(folder, RESPONSES, (suite.name, model)).read(["instance_id"]), ids[model])
+            made = _of(Partition(folder, RESPONSES, (suite.name, model)).read(["instance_id"]), ids[suite.name, model])
             rows.append(("generate", suite.name, model, len(made), total - len(made), 0))
-            for judge, judge_key in judges.items():
+            for judge in params.judges_of(suite.name):
                 part = Partition(folder, JUDGMENTS, (suite.name, judge, model))
-                judged = _of(part.read(["status"]), ids[model], judge_key)
+                judged = _of(part.read(["status"]), ids[suite.name, model], judges[judge])
                 failed = int((judged["status"] == "error").sum())
                 rows.append((f"judge {judge}", suite.name, model, len(judged) - failed, total - len(judged), failed))
-            measured = _of(Partition(folder, REPLY_METRICS, (suite.name, model)).read(["tokens"]), ids[model])
+            measured = _of(
+                Partition(folder, REPLY_METRICS, (suite.name, model)).read(["tokens"]), ids[suite.name, model]
+            )
             rows.append(("metrics", suite.name, model, len(measured), total - len(measured), 0))
     return pd.DataFrame(rows, columns=["stage", "suite", "model", "done", "missing", "failed"])
 
@@ -113,9 +122,11 @@ def _generate(params: StudyParams, folder: Path, root: Path) -> Written:
     from slmsafety.generation.transformers_engine import generate
     from slmsafety.models.load import load_causal_lm
 
-    for model, wanted in generation_ids(params).items():
+    ids = generation_ids(params)
+    for model in params.models:
         loaded = None
         for suite in params.suites:
+            wanted = ids[suite.name, model]
             part = Partition(folder, RESPONSES, (suite.name, model))
             prompts = _stored_prompts(folder, suite.name)
             done = _of(part.read(["instance_id"]), wanted)
@@ -123,8 +134,8 @@ def _generate(params: StudyParams, folder: Path, root: Path) -> Written:
             if not todo.empty:
                 loaded = loaded or load_causal_lm(card(model).source, dtype=params.generation.dtype)
                 with part.writer() as writer, _bar(f"{model} {suite.name}", len(prompts), len(done)) as bar:
-                    batches = generate(loaded, todo, settings(params), model, wanted, params.generation.batch_size)
-                    for batch in batches:
+                    rules, batch_size = settings(params, suite), params.generation.batch_size
+                    for batch in generate(loaded, todo, rules, model, wanted, batch_size):
                         writer.append(batch)
                         bar.update(len(batch))
             yield part, len(todo), len(done)
@@ -133,12 +144,12 @@ def _generate(params: StudyParams, folder: Path, root: Path) -> Written:
 def _judge(params: StudyParams, folder: Path, root: Path) -> Written:
     ids = generation_ids(params)
     for judge, judge_key in judge_ids(params).items():
-        for suite in params.suites:
-            prompts = _stored_prompts(folder, suite.name)[["suite", "instance_id", "prompt", "expected"]]
+        for suite in (suite for suite in params.suites if judge in params.judges_of(suite.name)):
+            prompts = _stored_prompts(folder, suite.name)[["suite", "instance_id", "prompt", "expected", "meta"]]
             for model in params.models:
-                replies = _of(Partition(folder, RESPONSES, (suite.name, model)).read(_REPLY), ids[model])
+                replies = _of(Partition(folder, RESPONSES, (suite.name, model)).read(_REPLY), ids[suite.name, model])
                 part = Partition(folder, JUDGMENTS, (suite.name, judge, model))
-                judged = _of(part.read(["status"]), ids[model], judge_key)
+                judged = _of(part.read(["status"]), ids[suite.name, model], judge_key)
                 done = judged[judged["status"] != "error"]
                 todo = replies[~replies["instance_id"].isin(done["instance_id"])]
                 todo = todo.merge(prompts, on=["suite", "instance_id"], how="left", validate="one_to_one")
@@ -164,9 +175,9 @@ def _metrics(params: StudyParams, folder: Path, root: Path) -> Written:
         yield part, len(prompts) - len(known), len(known)
         texts = prompts[["suite", "instance_id", "prompt"]]
         for model in params.models:
-            replies = _of(Partition(folder, RESPONSES, (suite.name, model)).read(_REPLY), ids[model])
+            replies = _of(Partition(folder, RESPONSES, (suite.name, model)).read(_REPLY), ids[suite.name, model])
             part = Partition(folder, REPLY_METRICS, (suite.name, model))
-            done = _of(part.read(["tokens"]), ids[model])
+            done = _of(part.read(["tokens"]), ids[suite.name, model])
             todo = replies[~replies["instance_id"].isin(done["instance_id"])]
             todo = todo.merge(texts, on=["suite", "instance_id"], how="left", validate="one_to_one")
             if not todo.empty:

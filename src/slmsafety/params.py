@@ -5,7 +5,9 @@ A misspelt key must stop a run before it starts, since papermill itself runs the
 
 from __future__ import annotations
 
+import ast
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
-from slmsafety.judging.judges import JUDGES
+from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.models.cards import card
-from slmsafety.suites.catalogue import SUITES
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
 
 
 class _Strict(BaseModel):
@@ -24,11 +26,12 @@ class _Strict(BaseModel):
 
 
 class SuiteParams(_Strict):
-    """A suite: its name, the path of its upstream file (downloaded when absent), the size of a seeded sample of it."""
+    """A suite by name: the path of its file (else downloaded), the size of a seeded sample, its own token limit."""
 
     name: str
     path: str | None = None
     limit: int | None = Field(default=None, gt=0)
+    max_new_tokens: int | None = Field(default=None, gt=0)
 
     @field_validator("name")
     @classmethod
@@ -93,12 +96,21 @@ class StudyParams(_Strict):
             for name in self.judges:
                 if name not in JUDGES:
                     raise unknown("judge", name, JUDGES)
+            for suite in self.suites:
+                if not self.judges_of(suite.name):
+                    kind = MULTIPLE_CHOICE_JUDGE if suite.name in MULTIPLE_CHOICE else "a judge of labels"
+                    raise InputError(f"suite '{suite.name}' has no judge; add {kind} to 'judges'")
         listed = {"suite": [suite.name for suite in self.suites], "model": self.models, "judge": self.judges}
         for kind, names in listed.items():
             for name in names:
                 if names.count(name) > 1:
                     raise InputError(f"{kind} '{name}' is listed twice")
         return self
+
+    def judges_of(self, suite: str) -> list[str]:
+        """Return the study's judges that read a suite: multiple-choice suites have one of their own."""
+        choice = suite in MULTIPLE_CHOICE
+        return [name for name in self.judges if (name == MULTIPLE_CHOICE_JUDGE) == choice]
 
 
 _COMMON = {"name", "kind", "seed"}
@@ -153,6 +165,18 @@ def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
 def study_names() -> list[str]:
     """Return the names that params/ defines."""
     return sorted(path.stem for path in (project_root() / "params").glob("*.yaml"))
+
+
+def injected_names(namespace: Mapping[str, Any]) -> list[str]:
+    """Return the names that papermill injected into a notebook, from the cell that it marks "# Parameters"."""
+    cells = [source for source in namespace.get("In", []) if source.startswith("# Parameters\n")]
+    return [
+        target.id
+        for statement in ast.parse("\n".join(cells)).body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    ]
 
 
 class _UniqueKeys(yaml.SafeLoader):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import os
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from slmsafety import published
 from slmsafety.analysis.agreement import confusion, confusion_from_long
+from slmsafety.analysis.bbq import accuracy_table
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores
@@ -23,12 +23,14 @@ from slmsafety.collect import STAGES, collect, generation_ids, judge_ids, stage_
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.importers.judged_csv import import_judged_csv
+from slmsafety.judging.judges import MULTIPLE_CHOICE_JUDGE
 from slmsafety.judging.reading import read_labels
 from slmsafety.models.cards import cards_bytes, features, load_cards
-from slmsafety.params import StudyParams, data_path, load_params, project_root
+from slmsafety.naming import suite_titles, with_names
+from slmsafety.params import StudyParams, data_path, injected_names, load_params, project_root
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.records.store import partitions, read_table
-from slmsafety.suites.catalogue import SUITES
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
 
 MANY_MODELS = 10
 
@@ -95,7 +97,9 @@ class Study:
         if self.params.kind != "run":
             return frame
         if "generation_id" in frame:
-            frame = frame[frame["generation_id"].isin(generation_ids(self.params).values())]
+            ids = generation_ids(self.params)
+            asked = [ids.get(key) for key in zip(frame["suite"], frame["model"], strict=True)]
+            frame = frame[frame["generation_id"] == pd.Series(asked, index=frame.index, dtype="str")]
         if "judge_id" in frame:
             frame = frame[frame["judge_id"].isin(judge_ids(self.params).values())]
         wanted = [suite.name for suite in self.params.suites]
@@ -133,39 +137,45 @@ class Study:
         frame = published.outcomes() if self.printed_only else outcomes(self.labels())
         return self.named(frame)
 
+    def accuracies(self) -> pd.DataFrame:
+        """Return the accuracy of every multiple-choice suite and model (`analysis.bbq.accuracy_table`), named.
+
+        Empty when the study has no such suite.
+        """
+        choice = [suite.name for suite in self.params.suites if suite.name in MULTIPLE_CHOICE]
+        if not choice:
+            return self.named(accuracy_table(pd.DataFrame(), pd.DataFrame()))
+        judgments = self.table("judgments", ["judge", "status", "meta"])
+        judgments = judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE]
+        return self.named(accuracy_table(judgments, self.table("prompts", ["meta"])))
+
+    def scores(self) -> pd.DataFrame:
+        """Return the outcomes, and the multiple-choice suites with their accuracy as mean and no rates of labels."""
+        choice = self.accuracies()
+        if choice.empty:
+            return self.outcomes()
+        return pd.concat([self.outcomes(), choice.assign(mean=choice["accuracy"])], ignore_index=True)
+
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the frame with the display names of its suites and models."""
-        result = frame.copy()
-        if "suite" in frame:
-            titles = self.titles()
-            result["suite_title"] = [titles.get(suite, suite) for suite in frame["suite"]]
-        if "model" in frame:
-            cards = load_cards().set_index("id").reindex(frame["model"])
-            models = frame["model"].to_numpy()
-            result["model_name"] = cards["name"].where(cards["name"].notna(), models).to_numpy()
-            result["family"] = cards["family"].where(cards["family"].notna(), models).to_numpy()
-            result["params_m"] = cards["params_m"].to_numpy(float)
-        return result
+        """Return the frame with the display names of its suites and models (`naming.with_names`)."""
+        return with_names(frame, self.titles())
 
     def suite_sizes(self) -> pd.DataFrame:
-        """Return suite (title), prompts (that should be refused), controls (benign), categories and revision."""
+        """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
+        columns = ["suite", "prompts", "controls", "choices", "categories", "revision"]
         titles = self.titles()
         if self.printed_only:
-            counts = [(titles[name], n, 0, None, None) for name, n in published.PROMPTS.items()]
-            return pd.DataFrame(counts, columns=["suite", "prompts", "controls", "categories", "revision"])
-        prompts = self.table("prompts", ["expected", "category", "suite_revision"])
-        harm = prompts["expected"] == "refuse"
-        grouped = prompts.assign(harm=harm, category=prompts["category"].where(harm)).groupby("suite", sort=True)
-        frame = grouped.agg(
-            prompts=("harm", "sum"),
-            rows=("harm", "size"),
-            categories=("category", "nunique"),
-            revision=("suite_revision", "first"),
-        ).reset_index()
-        frame = frame.assign(
-            controls=frame["rows"] - frame["prompts"], suite=frame["suite"].map(lambda n: titles.get(n, n))
-        )
-        return frame[["suite", "prompts", "controls", "categories", "revision"]]
+            counts = [(titles[name], n, 0, 0, None, None) for name, n in published.PROMPTS.items()]
+            return pd.DataFrame(counts, columns=columns)
+        rows = self.table("prompts", ["expected", "category", "suite_revision"])
+        choice = rows["suite"].isin(MULTIPLE_CHOICE)
+        harm = rows["expected"].eq("refuse") & ~choice
+        rows = rows.assign(prompts=harm, choices=choice, controls=~harm & ~choice)
+        rows["category"] = rows["category"].where(~rows["controls"])
+        named = {"categories": ("category", "nunique"), "revision": ("suite_revision", "first")}
+        sums = {name: (name, "sum") for name in ("prompts", "controls", "choices")}
+        frame = rows.groupby("suite", sort=True).agg(**sums, **named).reset_index()
+        return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])[columns]
 
     def model_table(self) -> pd.DataFrame:
         """Return Table A2 as printed, or the cards of the study's own models (their true architecture)."""
@@ -249,10 +259,9 @@ class Study:
 
     def judges(self) -> list[str]:
         """Return the names of the judges whose labels the study holds, the parameters' order first."""
-        found = self.table("judgments", ["judge"])["judge"].unique().tolist()
-        return sorted(
-            found, key=lambda name: (self.params.judges.index(name) if name in self.params.judges else 99, name)
-        )
+        found = set(self.table("judgments", ["judge"])["judge"]) - {MULTIPLE_CHOICE_JUDGE}
+        asked = [name for name in self.params.judges if name in found]
+        return asked + sorted(found - set(asked))
 
     def coverage(self) -> pd.DataFrame:
         """Return suite, model, judge, rows and the number of rows of each status that occurs."""
@@ -262,13 +271,8 @@ class Study:
         return counts.assign(rows=counts.sum(axis=1)).reset_index()
 
     def titles(self) -> dict[str, str]:
-        """Return the title of each suite; a partial one says how many prompts it has (HarmBench-80)."""
-        full = {name: suite.title for name, suite in SUITES.items()}
-        if self.printed_only:
-            return full
-        rows = read_table(self.folder, "prompts", ["suite"]).groupby("suite").size()
-        partial = {name: f"{full[name]}-{n}" for name, n in rows.items() if name in SUITES and SUITES[name].rows != n}
-        return {**full, **partial}
+        """Return the title of each suite; a partial one says what it is (`naming.suite_titles`)."""
+        return suite_titles(None if self.printed_only else self.folder)
 
     def human_labels(self) -> pd.DataFrame:
         """Return the study's hand labels that belong to the very replies in its tables.
@@ -333,15 +337,3 @@ def list_models() -> pd.DataFrame:
 def list_suites() -> pd.DataFrame:
     """Return the suites with their sizes, licences and sources, and how to get each."""
     return pd.DataFrame([{"suite": name, **dataclasses.asdict(suite)} for name, suite in SUITES.items()])
-
-
-def injected_names(namespace: Mapping[str, Any]) -> list[str]:
-    """Return the names that papermill injected into a notebook, from the cell that it marks "# Parameters"."""
-    cells = [source for source in namespace.get("In", []) if source.startswith("# Parameters\n")]
-    return [
-        target.id
-        for statement in ast.parse("\n".join(cells)).body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
-    ]

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.suites.catalogue import SUITES, load_suite
+from slmsafety.suites.catalogue import SUITES, load_suite, title
 
 
 def test_the_catalogue_has_the_study_s_suites() -> None:
@@ -17,6 +18,8 @@ def test_the_catalogue_has_the_study_s_suites() -> None:
         "airbench": ("AirBench", 5694),
         "salad": ("SALAD", 21318),
         "bbq": ("BBQ", 1000),
+        "bbq_full": ("BBQ full", 58492),
+        "xstest": ("XSTest", 450),
     }
     paper = [SUITES[name].rows for name in ("airbench", "harmbench", "sst", "salad", "bbq")]
     assert 26 * sum(paper) == 741_312
@@ -39,12 +42,16 @@ def test_a_part_of_a_suite_says_so_in_its_title(tmp_path: Path) -> None:
     assert data.prompts["prompt"].tolist() == ["Is red warm?"]
 
 
-@pytest.mark.parametrize("name", ["airbench", "salad", "bbq"])
-def test_a_suite_without_loader_says_which_have_one(name: str) -> None:
-    with pytest.raises(
-        InputError, match="has no loader yet; suites with one: demo_direct, demo_framed, harmbench, sst"
-    ):
-        load_suite(name)
+def test_every_suite_says_where_it_comes_from_and_how_to_get_it() -> None:
+    for name, suite in SUITES.items():
+        assert suite.licence and suite.upstream and suite.how, name
+        pinned = len(suite.revision) == 40
+        assert pinned != (name in ("demo_direct", "demo_framed", "salad")), name
+
+
+def test_a_title_of_an_unknown_suite_is_refused() -> None:
+    with pytest.raises(InputError, match="did you mean 'salad'"):
+        title("salda", pd.DataFrame())
 
 
 def test_an_unknown_suite_is_named_with_its_nearest() -> None:
@@ -64,7 +71,7 @@ def test_public_files_load_under_their_titles(public_data: Path) -> None:
         "HarmBench-320": ("harmbench", "harmbench/harmbench_behaviors_text_test.csv", False),
         "Simple Safety Tests": ("sst", "sst/SimpleSafetyTests_test_cases.csv", True),
     }
-    for title, (name, file, complete) in files.items():
+    for heading, (name, file, complete) in files.items():
         data = load_suite(name, public_data / file)
-        assert (data.title, data.complete) == (title, complete)
+        assert (data.title, data.complete) == (heading, complete)
         assert data.prompts["instance_id"].is_unique

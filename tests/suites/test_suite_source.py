@@ -13,7 +13,7 @@ import pytest
 
 from slmsafety.errors import InputError
 from slmsafety.suites import source
-from slmsafety.suites.source import Upstream, cache_folder, fetch, read_rows, resolve
+from slmsafety.suites.source import Upstream, cache_folder, fetch, present, read_rows, resolve, revision_of
 
 CONTENT = b"id,text\n1,one\n2,two\n" * 500
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -158,14 +158,14 @@ def test_a_given_path_is_used_as_it_is(tmp_path: Path, cache: Path) -> None:
         with pytest.raises(InputError, match=f"suite sst: there is no file '{wrong}'") as info:
             resolve("sst", wrong)
         one_line(info)
-    with pytest.raises(InputError, match="did you mean 'sst'"):
-        resolve("sts", None)
+    with pytest.raises(InputError, match="did you mean 'harmbench'"):
+        resolve("harmbnech", None)
 
 
 def test_pinned_addresses_are_whole_and_their_hashes_too() -> None:
-    for upstream in source.UPSTREAM.values():
+    for upstream in (*source.UPSTREAM.values(), *source.BBQ):
         assert len(upstream.commit) == 40
-        assert len(upstream.sha256) == 64
+        assert len(upstream.sha256) in (0, 64)
         assert upstream.url.isascii()
         assert " " not in upstream.url
 
@@ -174,10 +174,39 @@ def test_pinned_hashes_are_those_of_the_public_files(public_data: Path) -> None:
     files = {
         "harmbench": public_data / "harmbench" / "harmbench_behaviors_text_all.csv",
         "sst": public_data / "sst" / "SimpleSafetyTests_test_cases.csv",
+        "xstest": public_data / "xstest" / "xstest_prompts.csv",
     }
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == {
         name: upstream.sha256 for name, upstream in source.UPSTREAM.items()
     }
+
+
+def test_known_hashes_of_bbq_are_those_of_the_public_files(public_data: Path) -> None:
+    known = {Path(upstream.file).name: upstream.sha256 for upstream in source.BBQ if upstream.sha256}
+    found = (public_data / "bbq" / "data").glob("*.jsonl")
+    assert known == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def test_the_files_of_bbq_are_downloaded_once(server: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Upstream, "url", property(lambda self: f"{server}/good.csv"))
+    files = [Upstream("o/n", "c" * 40, f"data/{name}.jsonl", sha) for name, sha in (("Age", SHA256), ("SES", ""))]
+    monkeypatch.setattr(source, "BBQ", tuple(files))
+    assert not present("bbq")
+    folder = resolve("bbq", None)
+    assert present("bbq_full")
+    assert resolve("bbq_full", None) == folder
+    assert sorted(path.name for path in files_in(cache)) == ["Age.jsonl", "SES.jsonl"]
+    assert len(Handler.requests) == 2
+
+
+def test_revisions_follow_names_and_bytes(tmp_path: Path) -> None:
+    for folder, names in (("one", ("a", "b")), ("two", ("a", "b")), ("three", ("a", "c"))):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).write_text("x")
+    one, two, three = (revision_of(sorted((tmp_path / f).iterdir())) for f in ("one", "two", "three"))
+    assert one == two != three
+    assert revision_of([tmp_path / "one" / "a"]) == hashlib.sha256(b"x").hexdigest()[:12]
 
 
 def test_cells_stay_as_written(tmp_path: Path) -> None:

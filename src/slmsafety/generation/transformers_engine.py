@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import pandas as pd
 import torch
-from transformers import GenerationConfig, PreTrainedModel
 
 from slmsafety.errors import InputError
+from slmsafety.generation.decoding import decode
+from slmsafety.generation.memory import within_memory
 from slmsafety.generation.render import Rendered, render
 from slmsafety.generation.settings import GenerationSettings
 from slmsafety.models.load import LoadedModel
@@ -36,8 +37,10 @@ def generate(
 ) -> Iterator[pd.DataFrame]:
     """Yield finished batches as frames of the responses table, longest prompts first.
 
-    `prompts` are the rows of the prompts table still to be done. In float32 a response does not depend on the batch
-    size, the order, or what else is asked for. Raises InputError when the settings do not fit the loaded model.
+    `prompts` are the rows of the prompts table still to be done. `batch_size` is the most prompts of a batch; a batch
+    that memory does not hold is halved, and the tokens that it had then limit the batches after it. In float32 a
+    response does not depend on the batches, the order, or what else is asked for. Raises InputError when the settings
+    do not fit the loaded model, and when one prompt alone does not fit into memory.
     """
     limit = _prompt_limit(loaded, settings)
     rendered = [render(prompt, loaded.tokenizer, settings.template, limit) for prompt in prompts["prompt"]]
@@ -45,10 +48,18 @@ def generate(
     # Ties keep no trace of the caller's order: a resumed run walks through the rest as the first one would have.
     keys = list(zip(prompts["suite"], prompts["instance_id"], strict=True))
     order = sorted(range(len(keys)), key=lambda row: (-len(rendered[row].ids), keys[row]))
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
+    tokens, start = batch_size * loaded.window, 0
+    while start < len(order):
+        longest = len(rendered[order[start]].ids) + settings.max_new_tokens
+        rows = order[start : start + min(batch_size, max(1, tokens // longest))]
         asked = [rendered[row] for row in rows]
-        replies = _replies(loaded, asked, settings.max_new_tokens)
+        replies = within_memory(partial(_replies, loaded, asked, settings.max_new_tokens))
+        if replies is None and len(rows) == 1:
+            suite, instance = keys[rows[0]]
+            raise InputError(f"{suite} {instance}: {longest} tokens of prompt and response do not fit into memory")
+        if replies is None:
+            tokens = len(rows) * longest // 2
+            continue
         records = [
             {
                 "suite": keys[row][0],
@@ -65,6 +76,7 @@ def generate(
             for row, prompt, reply in zip(rows, asked, replies, strict=True)
         ]
         yield typed(pd.DataFrame.from_records(records), RESPONSES)
+        start += len(rows)
 
 
 def _prompt_limit(loaded: LoadedModel, settings: GenerationSettings) -> int:
@@ -81,25 +93,16 @@ def _prompt_limit(loaded: LoadedModel, settings: GenerationSettings) -> int:
 
 def _replies(loaded: LoadedModel, prompts: list[Rendered], max_new_tokens: int) -> list[Reply]:
     """Return the replies to a batch of prompts, in their order."""
-    model, ends = loaded.model, end_tokens(loaded)
-    width = max(len(prompt.ids) for prompt in prompts)
-    pad = loaded.tokenizer.pad_token_id
-    ids = torch.tensor([[pad] * (width - len(prompt.ids)) + prompt.ids for prompt in prompts])
-    mask = torch.tensor([[0] * (width - len(prompt.ids)) + [1] * len(prompt.ids) for prompt in prompts])
-    config = greedy(max_new_tokens, ends, pad)
-    with torch.inference_mode(), _only(model, config):
-        output: Any = model.generate(  # type: ignore[operator]
-            ids.to(model.device), attention_mask=mask.to(model.device), generation_config=config
-        )
-    return [_reply(loaded, row, ends) for row in output[:, width:].tolist()]
+    asked, pad = [prompt.ids for prompt in prompts], loaded.tokenizer.pad_token_id
+    decoded = decode(loaded.model, asked, max_new_tokens, end_tokens(loaded), pad)
+    return [_reply(loaded, new, max_new_tokens) for new in decoded]
 
 
-def _reply(loaded: LoadedModel, new: list[int], ends: list[int]) -> Reply:
-    """Return the reply in a row of new tokens: what stands before the first end token."""
-    count = next((place for place, token in enumerate(new) if token in ends), len(new))
-    text = str(loaded.tokenizer.decode(new[:count], skip_special_tokens=True, clean_up_tokenization_spaces=False))
-    ended = "stop" if count < len(new) else "length"
-    return Reply(text, count, ended if text.strip() else "empty")
+def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
+    """Return the reply in the new tokens that stand before an end token."""
+    text = str(loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    ended = "stop" if len(new) < max_new_tokens else "length"
+    return Reply(text, len(new), ended if text.strip() else "empty")
 
 
 def end_tokens(loaded: LoadedModel) -> list[int]:
@@ -107,33 +110,6 @@ def end_tokens(loaded: LoadedModel) -> list[int]:
     own = loaded.model.generation_config.eos_token_id
     listed = own if isinstance(own, list) else [own]
     return sorted({int(token) for token in (*listed, loaded.tokenizer.eos_token_id) if token is not None})
-
-
-def greedy(max_new_tokens: int, ends: list[int], pad: int) -> GenerationConfig:
-    """Return a greedy generation config in which nothing but length, end and pad tokens is set."""
-    return GenerationConfig(
-        do_sample=False,
-        num_beams=1,
-        repetition_penalty=1.0,
-        max_new_tokens=max_new_tokens,
-        eos_token_id=ends or None,
-        pad_token_id=pad,
-    )
-
-
-@contextmanager
-def _only(model: PreTrainedModel, config: GenerationConfig) -> Iterator[None]:
-    """Let the given config be the model's own for a while.
-
-    transformers fills whatever a config leaves unset from the model's own, so that a penalty or a ban in there would
-    act on greedy decoding too.
-    """
-    own = model.generation_config
-    model.generation_config = config
-    try:
-        yield
-    finally:
-        model.generation_config = own
 
 
 def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:

@@ -6,11 +6,13 @@ from types import ModuleType
 
 import pandas as pd
 
-from slmsafety.judging import refusal_rules
+from slmsafety.judging import bbq_letter, refusal_rules
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS
 
-JUDGES: dict[str, ModuleType] = {"refusal_rules": refusal_rules}
+JUDGES: dict[str, ModuleType] = {"refusal_rules": refusal_rules, "bbq_letter": bbq_letter}
+# The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
+MULTIPLE_CHOICE_JUDGE = "bbq_letter"
 
 
 def judge_id(name: str, empty: str) -> str:
@@ -24,8 +26,8 @@ def judge_id(name: str, empty: str) -> str:
 def measure(name: str, rows: pd.DataFrame, empty: str) -> pd.DataFrame:
     """Return the judgments of a judge on replies, one row each and in their order.
 
-    `rows` holds suite, instance_id, model, generation_id, prompt, expected, response and finish_reason. An empty reply
-    gets status empty_response without being sent, unless `empty` is "judge".
+    `rows` holds suite, instance_id, model, generation_id, prompt, meta (of the prompt), expected, response and
+    finish_reason. An empty reply gets status empty_response without being sent, unless `empty` is "judge".
     """
     keys = rows[["suite", "instance_id", "model", "generation_id"]].reset_index(drop=True)
     kept = rows["finish_reason"].ne("empty").to_numpy() | (empty == "judge")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.suites import demo, harmbench, sst
-from slmsafety.suites.source import UPSTREAM, resolve
+from slmsafety.suites import airbench, bbq, demo, harmbench, salad, sst, xstest
+from slmsafety.suites.source import resolve
+from slmsafety.suites.upstream import BBQ, HUB, UPSTREAM
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class SuiteData:
-    """A loaded suite. A part of it (`complete` false) carries its own number of prompts in the title."""
+    """A loaded suite. A part of it (`complete` false) says so in its title."""
 
     prompts: pd.DataFrame
     title: str
@@ -35,51 +37,86 @@ class SuiteData:
 
 
 _OWN = ("Apache-2.0", "this package", "the file's hash", "ships with the package")
-_DOWNLOAD = "downloaded on first use, or `path:` with upstream's CSV"
-_NOT_YET = "no loader yet"
+_BBQ = ("CC-BY-4.0", BBQ[0].repository, BBQ[0].commit)
+_FOLDER = "downloaded on first use, or `path:` with a folder of upstream's files"
+
+
+def _file(title: str, rows: int, licence: str, name: str) -> Suite:
+    how = "downloaded on first use, or `path:` with upstream's file"
+    return Suite(title, rows, licence, UPSTREAM[name].repository, UPSTREAM[name].commit, how)
+
 
 SUITES = {
     "demo_direct": Suite("Demo direct", 52, *_OWN),
     "demo_framed": Suite("Demo framed", 52, *_OWN),
-    "harmbench": Suite(
-        "HarmBench", 400, "MIT", UPSTREAM["harmbench"].repository, UPSTREAM["harmbench"].commit, _DOWNLOAD
-    ),
-    "sst": Suite(
-        "Simple Safety Tests", 100, "CC-BY-4.0", UPSTREAM["sst"].repository, UPSTREAM["sst"].commit, _DOWNLOAD
-    ),
+    "harmbench": _file("HarmBench", 400, "MIT", "harmbench"),
+    "sst": _file("Simple Safety Tests", 100, "CC-BY-4.0", "sst"),
     "airbench": Suite(
         "AirBench",
-        5694,
+        airbench.ROWS,
         "CC-BY-4.0",
-        "stanford-crfm/air-bench-2024",
-        "976d9fbb0f52bce704dcbef5bd7a2652e65f2a21",
-        _NOT_YET,
+        HUB["airbench"].repository,
+        HUB["airbench"].revision,
+        "downloaded on first use, or `path:` with upstream's columns in one CSV, or a folder of its files",
     ),
-    "salad": Suite("SALAD", 21318, "Apache-2.0", "OpenSafetyLab/Salad-Data", "not pinned", _NOT_YET),
-    "bbq": Suite("BBQ", 1000, "CC-BY-4.0", "nyu-mll/BBQ", "not pinned", _NOT_YET),
+    "salad": Suite(
+        "SALAD",
+        salad.ROWS,
+        "Apache-2.0",
+        HUB["salad"].repository,
+        "not pinned",
+        "downloaded on first use, or `path:` with upstream's base_set.json",
+    ),
+    "bbq": Suite("BBQ", bbq.DRAW, *_BBQ, _FOLDER),
+    "bbq_full": Suite("BBQ full", bbq.ROWS, *_BBQ, _FOLDER),
+    "xstest": _file("XSTest", 450, "CC-BY-4.0", "xstest"),
 }
+# Their outcome is accuracy: judged by letter, without HCR, AR, SRR and over-refusal.
+MULTIPLE_CHOICE = ("bbq", "bbq_full")
 
-_LOADERS = {"harmbench": harmbench.load, "sst": sst.load}
+_LOADERS = {
+    "harmbench": harmbench.load,
+    "sst": sst.load,
+    "airbench": airbench.load,
+    "salad": salad.load,
+    "bbq": bbq.load_draw,
+    "bbq_full": bbq.load_full,
+    "xstest": xstest.load,
+}
 
 
 def load_suite(name: str, path: str | Path | None = None) -> SuiteData:
     """Return a suite's prompts and how to call them: from `path` where given, else from the package or upstream.
 
-    A file with another number of rows than the whole suite is accepted and shows in the title, as in HarmBench-80.
-    Raises InputError for an unknown name, a suite without loader, a path where none is read, and every fault of a file.
+    A part of a suite is accepted and shows in the title, as in HarmBench-80. Raises InputError for an unknown name, a
+    path where none is read, and every fault of a file.
     """
     if name not in SUITES:
         raise unknown("suite", name, SUITES)
-    suite = SUITES[name]
     if name in demo.SUITES:
         if path is not None:
             raise InputError(f"suite {name} ships with the package and reads no file; remove 'path: {path}'")
         prompts = demo.load(name)
-    elif name in _LOADERS:
-        prompts = _LOADERS[name](resolve(name, path))
     else:
-        loadable = ", ".join((*demo.SUITES, *_LOADERS))
-        raise InputError(f"suite {name} ({suite.title}) has no loader yet; suites with one: {loadable}")
-    complete = len(prompts) == suite.rows
-    title = suite.title if complete else f"{suite.title}-{len(prompts)}"
-    return SuiteData(prompts, title, complete, suite.rows)
+        prompts = _LOADERS[name](resolve(name, path))
+    heading = title(name, prompts)
+    return SuiteData(prompts, heading, heading == SUITES[name].title, SUITES[name].rows)
+
+
+def title(name: str, prompts: pd.DataFrame) -> str:
+    """Return the title of the prompts of a suite in figures and tables; a part of the suite says what it is.
+
+    A part has its number of prompts: HarmBench-80, AIR-261. BBQ has the number of its source's categories, as in
+    BBQ-6, and its number of items only where fewer were taken than the source gives. `prompts` holds the
+    column `meta`. Raises InputError for an unknown suite.
+    """
+    if name not in SUITES:
+        raise unknown("suite", name, SUITES)
+    suite, rows = SUITES[name], len(prompts)
+    if name not in MULTIPLE_CHOICE:
+        short = "AIR" if name == "airbench" else suite.title
+        return suite.title if rows == suite.rows else f"{short}-{rows}"
+    sources = json.loads(prompts["meta"].iloc[0])["sources"] if rows else []
+    whole = sum(bbq.CATEGORIES[category] for category in sources)
+    heading = suite.title if len(sources) == len(bbq.CATEGORIES) else suite.title.replace("BBQ", f"BBQ-{len(sources)}")
+    return heading if rows == min(whole, suite.rows) else f"{heading} ({rows:,} items)"

@@ -1,4 +1,4 @@
-"""A suite's file: the user's own path, or upstream's pinned file, downloaded once and checked by its hash."""
+"""A suite's files: the user's own path, or upstream's pinned ones, downloaded once and checked by their hashes."""
 
 from __future__ import annotations
 
@@ -8,65 +8,71 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.records.ids import file_sha256
+from slmsafety.records.ids import content_id, file_sha256
+from slmsafety.suites.hub import cached, download
+from slmsafety.suites.upstream import BBQ, HUB, UPSTREAM, Upstream
 
 _TIMEOUT = 60.0  # seconds without a byte before a download counts as failed
 
 
-@dataclass(frozen=True)
-class Upstream:
-    """A file at a pinned commit of a public repository, and the sha256 published for it."""
-
-    repository: str
-    commit: str
-    file: str
-    sha256: str
-
-    @property
-    def url(self) -> str:
-        """The address of the raw file."""
-        return f"https://raw.githubusercontent.com/{self.repository}/{self.commit}/{self.file}"
-
-
-UPSTREAM = {
-    "harmbench": Upstream(
-        "centerforaisafety/HarmBench",
-        "8e1604d1171fe8a48d8febecd22f600e462bdcdd",
-        "data/behavior_datasets/harmbench_behaviors_text_all.csv",
-        "8d81accedd38eaaf8b760618622bb888417d1fd0c86eba65c427a16f1cbb4afc",
-    ),
-    "sst": Upstream(
-        "bertiev/SimpleSafetyTests",
-        "d7aee9a9422a5a5488f478fd79c2479c891c0f3b",
-        "SimpleSafetyTests%20-%20test%20cases.csv",
-        "6d95a1301e0d0f3a3c4cf5392f4afff11ad6e3066f95d23aaa138d44aedf986c",
-    ),
-}
+# Suites whose `path:` may be a folder of upstream's files, and those where it must be one.
+_FOLDERS = ("airbench", "bbq", "bbq_full")
+_ONLY_FOLDERS = ("bbq", "bbq_full")
 
 
 def resolve(suite: str, path: str | Path | None) -> Path:
-    """Return the file of a suite: `path` where one is given, else upstream's pinned file from the cache or the network.
+    """Return a suite's file, or the folder of its files: `path` where one is given, else upstream's, cached or fetched.
 
-    Raises InputError when `path` is no file, or when upstream's file cannot be downloaded or is not the pinned one.
+    Raises InputError when there is nothing of that kind at `path`, or when upstream's files cannot be had or are not
+    the pinned ones.
     """
     if path is not None:
-        given = Path(path).expanduser()
-        if not given.is_file():
-            raise InputError(
-                f"suite {suite}: there is no file '{given}'; 'path:' must name upstream's file or a part of it"
-            )
-        return given
+        return _given(suite, Path(path).expanduser())
+    if suite in HUB:
+        folder = download(HUB[suite])
+        return folder if suite in _FOLDERS else folder / HUB[suite].files[0]
+    targets = _targets(suite)
+    for target, upstream in targets.items():
+        # Kept where it is there already, undamaged as far as its hash is known.
+        if not (target.is_file() and upstream.sha256 in ("", file_sha256(target))):
+            fetch(upstream.url, upstream.sha256, target)
+    return next(iter(targets)).parent if suite in _ONLY_FOLDERS else next(iter(targets))
+
+
+def present(suite: str) -> bool:
+    """Return whether a suite's upstream files are in the cache, without asking the network or checking their hashes.
+
+    Raises InputError for a suite that has no download.
+    """
+    return cached(HUB[suite]) if suite in HUB else all(target.is_file() for target in _targets(suite))
+
+
+def _targets(suite: str) -> dict[Path, Upstream]:
+    """Return where the files that a suite downloads are kept."""
+    folder = cache_folder() / "suites"
+    if suite in _ONLY_FOLDERS:
+        return {folder / f"bbq-{file.commit[:12]}" / Path(file.file).name: file for file in BBQ}
     if suite not in UPSTREAM:
-        raise unknown("suite with a download", suite, UPSTREAM)
-    upstream = UPSTREAM[suite]
-    target = cache_folder() / "suites" / f"{suite}-{upstream.sha256[:12]}.csv"
-    if not (target.is_file() and file_sha256(target) == upstream.sha256):
-        fetch(upstream.url, upstream.sha256, target)
-    return target
+        raise unknown("suite with a download", suite, (*UPSTREAM, *HUB, *_ONLY_FOLDERS))
+    return {folder / f"{suite}-{UPSTREAM[suite].sha256[:12]}.csv": UPSTREAM[suite]}
+
+
+def revision_of(files: list[Path]) -> str:
+    """Return the 12 hex digits that stand for a suite's files: of one file its sha256, of several their names' too."""
+    if len(files) == 1:
+        return file_sha256(files[0])[:12]
+    return content_id({file.name: file_sha256(file) for file in files})
+
+
+def _given(suite: str, path: Path) -> Path:
+    if (path.is_file() and suite not in _ONLY_FOLDERS) or (path.is_dir() and suite in _FOLDERS):
+        return path
+    if suite in _ONLY_FOLDERS:
+        raise InputError(f"suite {suite}: there is no folder '{path}'; 'path:' must name a folder of upstream's files")
+    raise InputError(f"suite {suite}: there is no file '{path}'; 'path:' must name upstream's file or a part of it")
 
 
 def cache_folder() -> Path:
@@ -75,7 +81,10 @@ def cache_folder() -> Path:
 
 
 def fetch(url: str, sha256: str, target: Path) -> None:
-    """Download `url` to `target`, whole and with the right hash, or leave nothing behind and raise InputError."""
+    """Download `url` to `target`, whole and with the right hash, or leave nothing behind and raise InputError.
+
+    An empty `sha256` stands for an unknown one, which nothing is checked against.
+    """
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
             content: bytes = response.read()
@@ -84,7 +93,7 @@ def fetch(url: str, sha256: str, target: Path) -> None:
             error.close()  # it holds the connection open
         raise InputError(f"cannot download {url} ({_cause(error)}); give a copy of the file with 'path:'") from error
     found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    if sha256 not in ("", found):
         raise InputError(f"{url} has sha256 {found}, not the published {sha256}; give the right file with 'path:'")
     # One temporary file per process: two runs that start together must not write into each other's.
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
