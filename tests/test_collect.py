@@ -81,7 +81,7 @@ def test_the_manifest_says_what_made_the_tables(whole):
     assert manifest["resolved"]["generation"]["dtype"] == "float32"
     assert set(manifest["suites"]) == {"demo_direct", "demo_framed"}
     assert len(manifest["models"]["smollm2-135m-it-q4"]["gguf_sha256"]) == 64
-    assert manifest["generation_ids"].keys() == {"smollm2-135m-it-q4"}
+    assert set(manifest["generation_ids"]) == {f"{suite} smollm2-135m-it-q4" for suite in manifest["suites"]}
     assert manifest["start"] <= manifest["end"]
     assert {"torch", "transformers", "slmsafety"} <= manifest["packages"].keys()
     assert manifest["device"]

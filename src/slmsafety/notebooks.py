@@ -9,6 +9,7 @@ from pathlib import Path
 
 import papermill as pm
 from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
 
 from slmsafety.errors import InputError
 from slmsafety.study import Study
@@ -58,6 +59,6 @@ def _run(notebook: Path, target: Path, study: Study) -> None:
         kernel_name="python3",
         cwd=str(study.root),
         progress_bar=False,
-        # Jupyter warns of every local kernel that it talks over plain TCP; what fails comes as an exception.
-        extra_arguments=["--log-level=CRITICAL"],
+        # Sockets in the file system: over TCP a kernel now and then finds its port taken and never answers.
+        config=Config({"KernelManager": {"transport": "ipc"}}),
     )

@@ -90,7 +90,10 @@ class StudyParams(_Strict):
             raise InputError(
                 "the name 'published' and the kind 'published' belong together: its artifacts are committed"
             )
-        for key in self.model_fields_set - _COMMON - _KEYS[self.kind]:
+        defaults = {key: field.default for key, field in type(self).model_fields.items()}
+        for key in sorted(set(defaults) - _COMMON - _KEYS[self.kind]):
+            if getattr(self, key) == defaults[key]:
+                continue
             raise InputError(f"key '{key}' means nothing in a study of kind '{self.kind}'; remove it")
         if self.kind == "run":
             for name in self.judges:

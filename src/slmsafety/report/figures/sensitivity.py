@@ -101,7 +101,7 @@ def _legend(fig: Figure, unused: list[Axes], named: int, models: int) -> None:
     lines: list[tuple[bool, str, dict[str, Any]]] = [
         (
             named > 0,
-            f"named: the {named} that move most in any suite",
+            f"named: the {named} that move most",
             {"color": SERIES[0], "marker": "o", "linewidth": 1.3},
         ),
         (models > named, "every other model", {"color": FAINT, "marker": "o", "markersize": 1.6, "linewidth": 0.8}),
