@@ -61,4 +61,6 @@ def _run(notebook: Path, target: Path, study: Study) -> None:
         progress_bar=False,
         # Sockets in the file system: over TCP a kernel now and then finds its port taken and never answers.
         config=Config({"KernelManager": {"transport": "ipc"}}),
+        # A kernel is ended by an interrupt, which it would report; what fails in a cell comes as an exception.
+        extra_arguments=["--log-level=CRITICAL"],
     )
