@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from slmsafety.errors import InputError
+from slmsafety.importers.csv_text import read_csv_text
 from slmsafety.records.schema import LABELS
 
 COLUMNS = ("suite", "instance_id", "model", "human", "reply_id")
@@ -18,13 +19,7 @@ def read_human_labels(path: Path) -> pd.DataFrame:
     reply_id is the hash of the reply that was read (`records.ids.text_id`). Raises InputError naming the file and
     the column or line.
     """
-    try:
-        frame = pd.read_csv(path, dtype="str", keep_default_na=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path}: not readable as CSV ({' '.join(str(error).split())})") from error
-    for column in COLUMNS:
-        if column not in frame.columns:
-            raise InputError(f"{path}: lacks column '{column}'; needed: {', '.join(COLUMNS)}")
+    frame = read_csv_text(path, COLUMNS)
     wrong = ~frame["human"].isin([str(label) for label in LABELS])
     if wrong.any():
         value, line = frame["human"][wrong].iloc[0], int(wrong.to_numpy().argmax()) + 2

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.importers.csv_text import read_csv_text
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES, Table
 from slmsafety.records.store import Partition, partitions
@@ -65,13 +66,7 @@ def _no_other_rows(targets: list[Partition], folder: Path, path: Path) -> None:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    try:
-        frame = pd.read_csv(path, dtype="str", keep_default_na=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path}: not readable as CSV ({' '.join(str(error).split())})") from error
-    for column in REQUIRED:
-        if column not in frame.columns:
-            raise InputError(f"{path}: lacks column '{column}'; needed: {', '.join(REQUIRED)}")
+    frame = read_csv_text(path, REQUIRED)
     for column in frame.columns:
         if column not in (*REQUIRED, *OPTIONAL):
             raise unknown("column", column, (*REQUIRED, *OPTIONAL), str(path))
