@@ -6,6 +6,8 @@ import pytest
 import yaml
 
 from slmsafety.errors import InputError
+from slmsafety.models.source import Source
+from slmsafety.naming import named_cards
 from slmsafety.params import load_params, study_names
 
 RUN = {
@@ -41,7 +43,7 @@ def test_every_study_of_the_project_is_valid(monkeypatch, tmp_path):
 
 def test_the_paper_study_names_the_26_models():
     params, _ = load_params("paper")
-    assert len(set(params.models)) == 26
+    assert len(set(params.model_ids)) == 26
     assert params.generation.max_new_tokens == 512
 
 
@@ -69,6 +71,18 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"empty": "drop"}, "'missing', 'judge', 'safe', 'ambiguous' or 'harmful'"),
         ({"suites": ["bbq"]}, "suite 'bbq' has no judge; add bbq_letter to 'judges'"),
         ({"judges": ["bbq_letter"]}, "suite 'demo_direct' has no judge; add a judge of labels to 'judges'"),
+        ({"models": [{"id": "mine"}]}, "unknown model 'mine'"),
+        ({"models": [{"id": "mine", "hubb": "a/b"}]}, "unknown key 'hubb' in parameter study; did you mean 'hub'?"),
+        ({"models": [{"id": "mine", "hub": "a/b", "gguf": "x.gguf"}]}, "path 'x.gguf' does not exist"),
+        ({"models": [{"id": "mine", "hub": "a/b", "endpoint": "http://x/v1"}]}, "got hub, endpoint"),
+        ({"models": [{"id": "mine", "endpoint": "http://x/v1"}]}, "needs 'served'"),
+        ({"models": [{"id": "mine", "folder": "no/such"}]}, "path 'no/such' does not exist"),
+        ({"models": [{"id": "../mine", "hub": "a/b"}]}, "key 'models.0.id' is '../mine'"),
+        ({"models": [{"id": "smollm2-135m-it-q4", "weights": "bin"}]}, "key 'weights' belongs to hub or folder"),
+        ({"models": ["gpt2-small", {"id": "gpt2-small", "hub": "a/b"}]}, "model 'gpt2-small' is listed twice"),
+        ({"generation": {"workers": 0}}, "key 'generation.workers' is 0"),
+        ({"generation": {"memory_gb": 0}}, "key 'generation.memory_gb' is 0"),
+        ({"generation": {"truncation": "left"}}, "'keep_end' or 'helm'"),
         ({"models": []}, "key 'models' is missing or empty; a study of kind 'run' needs it"),
         ({"generation": {"max_new_tokens": 0}}, "key 'generation.max_new_tokens' is 0"),
         ({"generation": {"batch_size": "many"}}, "key 'generation.batch_size' is 'many'"),
@@ -87,6 +101,32 @@ def test_a_suite_may_be_a_name_or_a_mapping():
 )
 def test_a_bad_parameter_gets_one_line(change, says):
     assert says in problem({**RUN, **change})
+
+
+def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
+    (tmp_path / "mine.gguf").touch()
+    models = [
+        "gpt2-small",
+        {"id": "opt-125m", "revision": "v1"},
+        {"id": "mobilellm-1b", "trust_remote_code": True},
+        {"id": "smollm2-135m-it", "endpoint": "http://localhost:8000/v1", "served": "smol", "api_key_env": "KEY"},
+        {"id": "mine", "gguf": str(tmp_path / "mine.gguf"), "name": "Mine", "family": "Own", "params_m": 5},
+        {"id": "theirs", "hub": "some/one", "weights": "bin"},
+    ]
+    params, _ = load_params({**RUN, "models": models})
+    sources = [model.source(tmp_path) for model in params.models]
+    assert sources == [
+        Source(hub="openai-community/gpt2"),
+        Source(hub="facebook/opt-125m", revision="v1", weights="bin"),
+        Source(hub="facebook/MobileLLM-1B", trust_remote_code=True),
+        Source(endpoint="http://localhost:8000/v1", served="smol", api_key_env="KEY"),
+        Source(gguf=tmp_path / "mine.gguf"),
+        Source(hub="some/one", weights="bin"),
+    ]
+    cards = named_cards(params.models)
+    assert cards.loc["mine", ["name", "family", "params_m"]].tolist() == ["Mine", "Own", 5]
+    assert cards.loc["theirs", "name"] == "theirs"
+    assert cards.loc["smollm2-135m-it", "family"] == "SmolLM2"
 
 
 def test_a_missing_key_is_named():

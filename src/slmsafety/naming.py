@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.models.cards import load_cards
+from slmsafety.params import ModelParams
 from slmsafety.records.store import read_table
 from slmsafety.suites.catalogue import SUITES, title
 
@@ -20,16 +22,32 @@ def suite_titles(folder: Path | None) -> dict[str, str]:
     return {**full, **{str(name): title(str(name), rows) for name, rows in groups if name in SUITES}}
 
 
-def with_names(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
+def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
+    """Return the cards indexed by model id, with what a study's own models say of themselves.
+
+    A model without card has only that, and its id as name and family where it does not give them.
+    """
+    cards = load_cards().set_index("id")
+    for model in models:
+        if model.id not in cards.index:
+            cards.loc[model.id, ["name", "family"]] = model.id
+        for key in ("name", "family", "year", "params_m", "base_or_tuned"):
+            if getattr(model, key) is not None:
+                cards.loc[model.id, key] = getattr(model, key)
+    return cards
+
+
+def with_names(frame: pd.DataFrame, titles: dict[str, str], cards: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with suite_title where it has a suite, and model_name, family and params_m where it has a model.
 
-    A suite without title and a model without card keep their ids as names; params_m (millions) is nan then.
+    `cards` come from `named_cards`. A suite without title and a model without card keep their ids as names; params_m
+    (millions) is nan then.
     """
     result = frame.copy()
     if "suite" in frame:
         result["suite_title"] = [titles.get(suite, suite) for suite in frame["suite"]]
     if "model" in frame:
-        cards = load_cards().set_index("id").reindex(frame["model"])
+        cards = cards.reindex(frame["model"])
         models = frame["model"].to_numpy()
         result["model_name"] = cards["name"].where(cards["name"].notna(), models).to_numpy()
         result["family"] = cards["family"].where(cards["family"].notna(), models).to_numpy()

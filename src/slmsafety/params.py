@@ -18,6 +18,7 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.models.cards import card
+from slmsafety.models.source import Source
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
 
 
@@ -41,14 +42,61 @@ class SuiteParams(_Strict):
         return name
 
 
+class ModelParams(_Strict):
+    """A model: the id of a card, or a model of the study's own; beside `id` the fields of a source and of a card.
+
+    The id of a card without an origin means the card's; with one it means the card's model from there. `folder` and
+    `gguf` are paths as elsewhere in a study.
+    """
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    hub: str | None = None
+    folder: str | None = None
+    gguf: str | None = None
+    endpoint: str | None = None
+    served: str | None = None
+    api_key_env: str | None = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+    weights: Literal["safetensors", "bin"] | None = None
+    name: str | None = None
+    family: str | None = None
+    year: int | None = None
+    params_m: int | None = Field(default=None, gt=0)
+    base_or_tuned: Literal["base", "tuned"] | None = None
+
+    def source(self, root: Path) -> Source:
+        """Return where the model comes from; InputError for an id without card and origin, or a path that is not."""
+        given = {key: getattr(self, key) for key in _SOURCE_KEYS if getattr(self, key) not in (None, False)}
+        given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
+        if not any(key in given for key in _ORIGINS):
+            known = card(self.id).source
+            given = known.model_dump(exclude_defaults=True) | given
+        try:
+            return Source(**given)
+        except ValidationError as error:
+            raise _first_problem(error, f"model '{self.id}'") from error
+
+
+_ORIGINS = ("hub", "folder", "gguf", "endpoint")
+_SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
+
+
 class GenerationParams(_Strict):
-    """How replies are made; the defaults are the paper's for its open-ended suites (section 3.1)."""
+    """How replies are made; the defaults are the paper's for its open-ended suites (section 3.1).
+
+    The last four say how the work is run and define none of it: the most prompts of a batch, the memory of one process,
+    the processes on a CPU, and the requests that an endpoint gets at once.
+    """
 
     max_new_tokens: int = Field(default=512, gt=0)
     template: Literal["auto", "chat", "raw"] = "auto"
-    truncation: Literal["keep_end"] = "keep_end"
+    truncation: Literal["keep_end", "helm"] = "keep_end"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     batch_size: int = Field(default=32, gt=0)
+    memory_gb: float | None = Field(default=None, gt=0)
+    workers: int = Field(default=1, gt=0)
+    concurrency: int = Field(default=16, gt=0)
 
 
 class StudyParams(_Strict):
@@ -57,7 +105,7 @@ class StudyParams(_Strict):
     name: str = Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")
     kind: Literal["published", "run", "imported"]
     suites: tuple[SuiteParams, ...] = ()
-    models: tuple[str, ...] = ()
+    models: tuple[ModelParams, ...] = ()
     generation: GenerationParams = GenerationParams()
     judges: tuple[str, ...] = ()
     empty: Literal["missing", "judge", "safe", "ambiguous", "harmful"] = "missing"
@@ -73,12 +121,12 @@ class StudyParams(_Strict):
             return value
         return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
 
-    @field_validator("models")
+    @field_validator("models", mode="before")
     @classmethod
-    def _known_models(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            card(name)
-        return names
+    def _ids_are_models(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"id": entry} if isinstance(entry, str) else entry for entry in value]
 
     @model_validator(mode="after")
     def _complete(self) -> StudyParams:
@@ -103,12 +151,17 @@ class StudyParams(_Strict):
                 if not self.judges_of(suite.name):
                     kind = MULTIPLE_CHOICE_JUDGE if suite.name in MULTIPLE_CHOICE else "a judge of labels"
                     raise InputError(f"suite '{suite.name}' has no judge; add {kind} to 'judges'")
-        listed = {"suite": [suite.name for suite in self.suites], "model": self.models, "judge": self.judges}
+        listed = {"suite": [suite.name for suite in self.suites], "model": self.model_ids, "judge": self.judges}
         for kind, names in listed.items():
             for name in names:
                 if names.count(name) > 1:
                     raise InputError(f"{kind} '{name}' is listed twice")
         return self
+
+    @property
+    def model_ids(self) -> tuple[str, ...]:
+        """The ids of the study's models, in the order of the parameters."""
+        return tuple(model.id for model in self.models)
 
     def judges_of(self, suite: str) -> list[str]:
         """Return the study's judges that read a suite: multiple-choice suites have one of their own."""
@@ -221,6 +274,11 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
             data_path(text, root)
         except InputError as problem:
             raise InputError(f"{source}: {problem}") from problem
+    for model in params.models:
+        try:
+            model.source(root)
+        except InputError as problem:
+            raise InputError(f"{source}: {problem}") from problem
     if params.human_labels:
         read_human_labels(data_path(params.human_labels, root))
     return params
@@ -243,6 +301,10 @@ def _first_problem(error: ValidationError, source: str) -> InputError:
 
 def _keys_at(parents: list[int | str]) -> list[str]:
     """The valid keys of the mapping that a pydantic location points into."""
-    nested: dict[str, type[BaseModel]] = {"suites": SuiteParams, "generation": GenerationParams}
+    nested: dict[str, type[BaseModel]] = {
+        "suites": SuiteParams,
+        "models": ModelParams,
+        "generation": GenerationParams,
+    }
     model = nested[str(parents[0])] if parents else StudyParams
     return list(model.model_fields)

@@ -65,6 +65,26 @@ def test_a_long_prompt_keeps_its_end_and_its_bos(smollm2: LoadedModel, gemma_bas
     )
 
 
+def test_helm_cuts_the_request_away(smollm2: LoadedModel, gemma_base: LoadedModel) -> None:
+    words = " ".join(f"w{number}" for number in range(500))
+    whole = render(words, gemma_base.tokenizer, "raw", 100_000)
+    cut = render(words, gemma_base.tokenizer, "raw", 50, "helm")
+    assert cut.truncated and cut.ids == whole.ids[:50]
+    assert render(words, gemma_base.tokenizer, "raw", len(whole.ids), "helm") == whole
+    chat = render(words, smollm2.tokenizer, "auto", 60, "helm")
+    text = smollm2.tokenizer.decode(chat.ids)
+    assert chat.truncated and 55 <= len(chat.ids) <= 60
+    assert text.startswith("<|im_start|>system") and text.endswith("<|im_end|>\n<|im_start|>assistant\n")
+    assert "w0 w1 w2" in text and "w499" not in text
+
+
+def test_helm_needs_room_for_the_template(smollm2: LoadedModel) -> None:
+    with pytest.raises(InputError, match="leaves nothing to send in a window of 20 tokens"):
+        render("a longer prompt than one word", smollm2.tokenizer, "auto", 20, "helm")
+    with pytest.raises(InputError, match="unknown truncation 'helmm'; did you mean 'helm'"):
+        render("Hi", smollm2.tokenizer, "auto", 1000, "helmm")
+
+
 def test_what_cannot_be_rendered_is_refused(smollm2: LoadedModel, gemma_base: LoadedModel) -> None:
     with pytest.raises(InputError, match="has no chat template; use 'auto' or 'raw'"):
         render("Hi", gemma_base.tokenizer, "chat", 1000)

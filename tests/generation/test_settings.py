@@ -11,7 +11,14 @@ SMOLLM2 = card("smollm2-135m-it-q4").source
 
 
 @pytest.mark.parametrize(
-    "change", [{"max_new_tokens": 64}, {"template": "raw"}, {"dtype": "bfloat16"}, {"engine": "transformers 4.0.0"}]
+    "change",
+    [
+        {"max_new_tokens": 64},
+        {"truncation": "helm"},
+        {"template": "raw"},
+        {"dtype": "bfloat16"},
+        {"engine": "transformers 4.0.0"},
+    ],
 )
 def test_each_setting_defines_the_work(change: dict[str, object]) -> None:
     assert generation_id(SMOLLM2, GenerationSettings()) != generation_id(SMOLLM2, GenerationSettings(**change))
@@ -21,6 +28,14 @@ def test_the_weights_define_the_work() -> None:
     settings = GenerationSettings()
     sources = [SMOLLM2, Source(hub="someone/tiny"), Source(hub="someone/tiny", revision="v1"), card("gpt2-xl").source]
     assert len({generation_id(source, settings) for source in sources}) == 4
+
+
+def test_what_an_endpoint_s_server_decides_is_no_part_of_the_id() -> None:
+    source = Source(endpoint="http://there/v1", served="tiny")
+    plain = generation_id(source, GenerationSettings())
+    assert plain == generation_id(source, GenerationSettings(dtype="bfloat16", engine="transformers 4.0.0"))
+    assert plain != generation_id(source, GenerationSettings(template="raw"))
+    assert plain != generation_id(Source(hub="tiny"), GenerationSettings())
 
 
 def test_an_id_never_changes_unnoticed() -> None:

@@ -70,6 +70,17 @@ def test_card_holds_its_source() -> None:
     assert card("gpt2-small").in_paper is True and card("gpt2-small").layers == 12
 
 
+def test_cards_say_where_a_checkpoint_has_no_safetensors() -> None:
+    binary = [model for model in paper_models() if card(model).source.weights == "bin"]
+    assert binary == ["opt-125m", "opt-350m", "dolly-v2-3b"]
+
+
+def test_every_card_has_a_licence_and_none_runs_code_of_its_own() -> None:
+    cards = load_cards()
+    assert not cards["licence"].isin(["", "unknown"]).any()
+    assert not any(card(model).source.trust_remote_code for model in cards["id"])
+
+
 def test_unknown_model_names_the_nearest() -> None:
     with pytest.raises(InputError, match=r"unknown model 'gpt2-smal'; did you mean 'gpt2-small'\?"):
         card("gpt2-smal")

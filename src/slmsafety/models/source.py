@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -16,10 +17,24 @@ from slmsafety.records.ids import file_sha256
 DEQUANTISER = 1
 
 
-class Source(BaseModel):
-    """Exactly one of: an installed package, a folder in the Hugging Face format, a GGUF file, a hub id.
+_ORIGINS = ("package", "folder", "gguf", "hub", "endpoint")
+# What some origins alone can have, and which.
+_BELONGS = {
+    "revision": ("hub", "endpoint"),
+    "served": ("endpoint",),
+    "api_key_env": ("endpoint",),
+    "trust_remote_code": ("hub", "folder"),
+    "weights": ("hub", "folder"),
+}
 
-    `revision` (a branch, tag or commit) belongs to a hub id; without it the hub's current one is taken and recorded.
+
+class Source(BaseModel):
+    """Exactly one of: an installed package, a folder in the Hugging Face format, a GGUF file, a hub id, an endpoint.
+
+    `revision` (a branch, tag or commit) of a hub id: without it the hub's current one is taken and recorded. `weights`:
+    a checkpoint without safetensors is read as .bin, weights only. `trust_remote_code` runs the model's own code.
+    `endpoint` is the base URL of an OpenAI-compatible server, `served` the model's name there, `revision` what its user
+    says it serves, `api_key_env` the environment variable that holds the key.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,17 +44,28 @@ class Source(BaseModel):
     gguf: Path | None = None
     hub: str | None = None
     revision: str | None = None
+    trust_remote_code: bool = False
+    weights: Literal["safetensors", "bin"] = "safetensors"
+    endpoint: str | None = None
+    served: str | None = None
+    api_key_env: str | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Source:
-        kinds = ("package", "folder", "gguf", "hub")
-        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        given = [kind for kind in _ORIGINS if getattr(self, kind) is not None]
         if len(given) != 1:
             raise InputError(
-                f"a model source needs exactly one of {', '.join(kinds)}; got {', '.join(given) or 'none'}"
+                f"a model source needs exactly one of {', '.join(_ORIGINS)}; got {', '.join(given) or 'none'}"
             )
-        if self.revision is not None and self.hub is None:
-            raise InputError(f"revision '{self.revision}' belongs to a hub id; this source is a {given[0]}")
+        for key, origins in _BELONGS.items():
+            if getattr(self, key) != type(self).model_fields[key].default and given[0] not in origins:
+                raise InputError(f"key '{key}' belongs to {' or '.join(origins)}; this model's source is '{given[0]}'")
+        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
+            raise InputError(f"endpoint '{self.endpoint}' is no URL; it looks like http://localhost:8000/v1")
+        if self.endpoint is not None and "@" in self.endpoint:
+            raise InputError("an endpoint must not hold a name or password; name a variable in 'api_key_env'")
+        if self.endpoint is not None and not self.served:
+            raise InputError(f"endpoint '{self.endpoint}' needs 'served': the model's name on that server")
         if self.package is not None:
             package(self.package)
         return self
@@ -47,18 +73,22 @@ class Source(BaseModel):
     def definition(self) -> dict[str, Any]:
         """Return what defines the weights: the bytes of a file or folder, or the hub id and the revision asked for.
 
-        Nothing is loaded and the hub is not asked. Raises InputError when a file or folder is not there.
+        Of an endpoint it is the served name, not the address: a study may move to another machine. Nothing is loaded
+        and no one is asked. Raises InputError when a file or folder is not there.
         """
+        code = {"remote_code": True} if self.trust_remote_code else {}
+        if self.endpoint is not None:
+            return {"served": self.served, "revision": self.revision}
         if self.hub is not None:
-            return {"hub": self.hub, "revision": self.revision}
+            return {"hub": self.hub, "revision": self.revision, **code}
         if self.folder is not None:
-            return {"folder_sha256": folder_sha256(self.folder)}
+            return {"folder_sha256": folder_sha256(self.folder), **code}
         sha256 = package(self.package).sha256 if self.package is not None else _gguf_sha256(self.gguf)
         return {"gguf_sha256": sha256, "dequantiser": DEQUANTISER}
 
     def __str__(self) -> str:
         """Return the source as an error names it, such as 'hub ID, revision main'."""
-        values: dict[str, Any] = self.model_dump(exclude_none=True)
+        values: dict[str, Any] = self.model_dump(exclude_defaults=True)
         return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
@@ -81,13 +111,24 @@ def folder_sha256(folder: Path) -> str:
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: not a model folder (no config.json)")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    lines = [f"{path.relative_to(folder).as_posix()} {file_sha256(path)}\n" for path in files]
+    lines = [f"{path.relative_to(folder).as_posix()} {_weights_sha256(path)}\n" for path in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _gguf_sha256(path: Path | None) -> str:
     if path is None or not path.is_file():
         raise InputError(f"{path}: no such GGUF file")
+    return _weights_sha256(path)
+
+
+def _weights_sha256(path: Path) -> str:
+    """The sha256 of a file's bytes, computed once a process while the file stays as it is: weights are gigabytes."""
+    state = path.stat()
+    return _sha256_of(path, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+@lru_cache(maxsize=1024)
+def _sha256_of(path: Path, *_state: int) -> str:
     return file_sha256(path)
 
 
