@@ -176,14 +176,16 @@ def test_multiple_choice_has_its_own_judge_limit_and_outcome(root):
     assert sizes["prompts"].sum() + sizes["controls"].sum() == 4
 
 
-def test_harmbench_and_sst_come_in_by_path(root):
+def test_three_suites_come_in_by_path(root):
     if not os.environ.get("SLMSAFETY_DATA"):
         pytest.skip("SLMSAFETY_DATA names no folder of public data files")
-    params, _ = load_params(str(REPOSITORY / "params/harmbench_sst.yaml"))
+    params, _ = load_params(str(REPOSITORY / "params/two_slms.yaml"))
     study = Study.load(params.model_dump(mode="json"))
     study.collect(["prompts"])
     sizes = study.suite_sizes()
-    assert dict(zip(sizes["suite"], sizes["prompts"], strict=True)) == {"HarmBench": 400, "Simple Safety Tests": 100}
+    sizes = sizes.set_index("suite")
+    assert sizes["prompts"].to_dict() == {"BBQ-6": 0, "HarmBench": 400, "Simple Safety Tests": 100}
+    assert sizes["choices"].to_dict() == {"BBQ-6": 1000, "HarmBench": 0, "Simple Safety Tests": 0}
 
 
 def test_replies_are_not_kept_for_prompts_that_are_gone(root):

@@ -30,7 +30,8 @@ def problem(mapping: object, tmp_path=None) -> str:
 
 def test_every_study_of_the_project_is_valid(monkeypatch, tmp_path):
     data = tmp_path / "data"
-    for file in ("harmbench/harmbench_behaviors_text_all.csv", "sst/SimpleSafetyTests_test_cases.csv"):
+    files = ("harmbench/harmbench_behaviors_text_all.csv", "sst/SimpleSafetyTests_test_cases.csv", "bbq/data")
+    for file in files:
         (data / file).parent.mkdir(parents=True)
         (data / file).touch()
     monkeypatch.setenv("SLMSAFETY_DATA", str(data))
