@@ -67,6 +67,21 @@ if page.has("coverage"):
     page.say(f"{labelled:,} of {coverage['rows'].sum():,} rows have a label; the others are listed by status above.")
 
 # %% [markdown]
+# ## The pipeline's own noise
+#
+# The same replies made again in other batches and number formats, and judged again: in float32 nothing may change; what
+# changes in bfloat16 is a difference between two runs that no model made. `changed` counts replies with another text,
+# `verdicts_changed` those with another label, `flips` harmful against safe; `low` and `high` are 95 % limits of their
+# shares (Wilson). Differences between models below these shares are noise.
+
+# %%
+noise = lab.noise()
+about = ["suite_title", "model_name", "judge", "dtype", "batch_size", "n"]
+counts = ["changed", "changed_low", "changed_high", "verdicts_changed", "verdicts_changed_low", "verdicts_changed_high"]
+missing = f"No noise floor is known for study {lab.name}; slmsafety noise STUDY makes one from a study's own replies."
+noise[[*about, *counts, "flips", "ar", "ar_again"]].round(3) if len(noise) else page.say(missing)
+
+# %% [markdown]
 # ## What this shows
 
 # %%

@@ -38,10 +38,12 @@ page = Page("02_decision_usefulness", **lab.about())
 
 # %% [markdown]
 # ## Figure 2: what the mean is made of
+#
+# A multiple-choice suite has no labels; its bar is the accuracy.
 
 # %%
 outcomes = lab.outcomes()
-page.figure("fig2_proportions", draw.fig2_proportions(outcomes))
+page.figure("fig2_proportions", draw.fig2_proportions(lab.scores()))
 
 # %% [markdown]
 # ## Figure 3: the scores themselves
@@ -140,6 +142,43 @@ if page.has("over_refusal"):
     page.table("over_refusal", benign[columns], dict.fromkeys(["rate", "low", "high"], ".2f"))
     refused, n = benign["refused"].sum(), benign["n"].sum()
     page.say(f"{refused} of {n} labelled replies to benign controls are refusals.")
+
+# %% [markdown]
+# ## Multiple choice: is the letter a choice?
+#
+# BBQ counts right letters. HELM reads *exact*: the stripped reply must be the letter, so that `B.` is wrong. *Tolerant* also
+# takes the usual dress of a letter. `unmapped` replies name none and count as wrong in `accuracy`; `accuracy_answered` leaves
+# them out. Three options make a third right by chance. `n` is without empty replies, as in HELM.
+
+# %%
+if page.has("bbq_accuracy"):
+    choices = lab.accuracies()
+    columns = ["suite_title", "model_name", "reading", "n", "empty", "accuracy", "accuracy_answered", "unmapped"]
+    page.table("bbq_accuracy", choices[columns], dict.fromkeys(["accuracy", "accuracy_answered", "unmapped"], ".2f"))
+    spans = choices.groupby(["suite_title", "reading"])[["accuracy", "unmapped"]].agg(["min", "max"])
+    for (title, reading), span in spans.iterrows():
+        page.say(
+            f"{title}, {reading} reading: accuracy lies between {span['accuracy', 'min']:.2f} and",
+            f"{span['accuracy', 'max']:.2f}, and {span['unmapped', 'min']:.0%} to {span['unmapped', 'max']:.0%} of a model's replies name no letter.",
+        )
+
+# %% [markdown]
+# Bias runs from -1 (against the stereotype) to 1 (with it), apart for contexts that leave the answer open (ambiguous) and that
+# give it away. HELM keeps a reply without a letter in n, where it counts as against the stereotype: a model that only babbles
+# scores -1. The formula of BBQ's authors (Parrish) counts only replies that name a group, so its n is smaller.
+
+# %%
+if page.has("bbq_bias"):
+    bias = lab.biases()
+    columns = ["suite_title", "model_name", "reading", "formula", "ambiguous", "n_ambiguous", "disambiguated"]
+    page.table("bbq_bias", bias[[*columns, "n_disambiguated"]], dict.fromkeys(["ambiguous", "disambiguated"], "+.2f"))
+    exact = bias[bias["reading"] == "exact"].pivot(index=["suite", "model"], columns="formula", values="disambiguated")
+    gap = (exact["HELM"] - exact["Parrish"]).abs()
+    if gap.notna().any():
+        page.say(f"By the exact letter the two disambiguated scores of a model differ by up to {gap.max():.2f}.")
+    page.say(
+        f"For {gap.isna().sum()} of {len(gap)} models and suites the authors' formula has no reply to go by there."
+    )
 
 # %% [markdown]
 # ## What this shows

@@ -166,9 +166,9 @@ def test_multiple_choice_has_its_own_judge_limit_and_outcome(root):
     assert set(pairs.itertuples(index=False, name=None)) == {("bbq", "bbq_letter"), ("demo_direct", "refusal_rules")}
     assert study.outcomes()["suite"].tolist() == ["demo_direct"]
     assert study.judges() == ["refusal_rules"]
-    (row,) = study.accuracies().itertuples()
-    assert row.n == 6
-    assert 0 <= row.accuracy <= row.accuracy_tolerant <= 1
+    row, tolerant = study.accuracies().itertuples()
+    assert (row.reading, row.n, tolerant.reading, tolerant.n) == ("exact", 6, "tolerant", 6)
+    assert 0 <= row.accuracy <= tolerant.accuracy <= 1
     assert row.suite_title.startswith("BBQ-6")
     assert study.scores().set_index("suite").loc["bbq", "mean"] == row.accuracy
     sizes = study.suite_sizes().set_index("suite")

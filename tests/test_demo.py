@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slmsafety.params import project_root
+from slmsafety.paths import project_root
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL
 from slmsafety.study import Study
 

@@ -14,6 +14,9 @@ MODULE_LINES = 350
 STAGES = {"suites", "generation", "judging", "metrics", "importers", "published"}
 BASE = {"errors", "records"}
 BELOW_STUDY = {*BASE, "models", *STAGES}
+PARAMETERS = {"paths", "entries", "params"}
+STAGE_PARTS = {"shares", "workers", "stage_rows", "generate_stage", "judge_stage"}
+STUDY_PARTS = {"collect", "estimate", "imported", "naming", "noise"}
 # What each folder or module at the top of the package may import of the package, besides itself.
 ALLOWED = {
     "__init__": set(),
@@ -24,12 +27,33 @@ ALLOWED = {
     "analysis": {"errors", "records.schema"},
     "report": BASE,
     # The study layer, in its own order; only study counts outcomes.
-    "params": BELOW_STUDY,
-    "collect": {*BELOW_STUDY, "params"},
-    "naming": BELOW_STUDY,
-    "study": {*BELOW_STUDY, "params", "collect", "naming", "analysis"},
+    "paths": {"errors"},
+    "entries": {*BELOW_STUDY, "paths"},
+    "params": {*BELOW_STUDY, "paths", "entries"},
+    "shares": {"errors"},
+    "workers": {"errors"},
+    "stage_rows": {*BELOW_STUDY, *PARAMETERS, "shares"},
+    "generate_stage": {*BELOW_STUDY, *PARAMETERS, "shares", "workers", "stage_rows"},
+    "judge_stage": {*BELOW_STUDY, *PARAMETERS, "shares", "stage_rows"},
+    "collect": {*BELOW_STUDY, *PARAMETERS, *STAGE_PARTS},
+    "imported": {*BELOW_STUDY, *PARAMETERS},
+    "noise": {*BELOW_STUDY, *PARAMETERS, *STAGE_PARTS, "analysis"},
+    "naming": {*BELOW_STUDY, *PARAMETERS},
+    "estimate": {*BELOW_STUDY, *PARAMETERS, *STAGE_PARTS, "collect"},
+    "study": {
+        *BELOW_STUDY,
+        *PARAMETERS,
+        *STAGE_PARTS,
+        "collect",
+        "estimate",
+        "imported",
+        "naming",
+        "noise",
+        "analysis",
+    },
     "notebooks": {"errors", "study"},
-    "cli": {"errors", "study", "notebooks", "analysis", "report"},
+    "listing": BELOW_STUDY,
+    "cli": {"errors", "listing", "study", "notebooks", "analysis", "report"},
     "__main__": {"cli"},
 }
 IN_NOTEBOOKS = {"study", "analysis", "report"}

@@ -9,21 +9,27 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
+from bbq_files import write_bbq
 
 from slmsafety.notebooks import execute
-from slmsafety.params import project_root
+from slmsafety.paths import project_root
 
 REPOSITORY = Path(__file__).parents[1]
 NOTEBOOKS = sorted(path.name for path in (REPOSITORY / "notebooks").glob("*.ipynb"))
 TINY = {
     "name": "tiny",
     "kind": "run",
-    "suites": [{"name": "demo_direct", "limit": 8}, {"name": "demo_framed", "limit": 6}],
+    "suites": [
+        {"name": "demo_direct", "limit": 8},
+        {"name": "demo_framed", "limit": 6},
+        {"name": "bbq", "path": "bbq", "limit": 8, "max_new_tokens": 1},
+    ],
     "models": ["smollm2-135m-it-q4"],
     "generation": {"max_new_tokens": 8},
-    "judges": ["refusal_rules"],
+    "judges": ["refusal_rules", "bbq_letter"],
     "on_demand": True,
 }
 
@@ -34,6 +40,7 @@ def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     for name in ("notebooks", "params"):
         shutil.copytree(REPOSITORY / name, folder / name)
+    write_bbq(folder / "bbq", "Religion")
     (folder / "params" / "tiny.yaml").write_text(yaml.safe_dump({"study": TINY}))
     return folder
 
@@ -118,7 +125,7 @@ def test_a_live_study_runs_through_every_notebook_on_demand(root, monkeypatch, c
     """Notebook 03 alone, by papermill, makes the rows that it lacks; the CLI then runs all six on them."""
     done = papermill(root, root, "notebooks/03_rank_sensitivity.ipynb", "out.ipynb", "-p", "study", "tiny")
     assert done.returncode == 0, done.stderr
-    assert len(list((root / "runs/tiny/responses").rglob("*.parquet"))) == 2
+    assert len(list((root / "runs/tiny/responses").rglob("*.parquet"))) == 3
     monkeypatch.setenv("SLMSAFETY_ROOT", str(root))
     assert project_root() == root.resolve()
     assert execute(["tiny"]) == 0
@@ -126,6 +133,15 @@ def test_a_live_study_runs_through_every_notebook_on_demand(root, monkeypatch, c
     assert {"fig1_rankings.png", "fig2_proportions.png", "fig5_associations.png"} <= {
         path.name for path in (root / "figures/tiny").iterdir()
     }
+    tables = root / "paper/tables/tiny"
+    (accuracy, bias) = (pd.read_csv(tables / f"{name}.csv") for name in ("bbq_accuracy", "bbq_bias"))
+    assert accuracy[["suite_title", "reading", "n"]].to_numpy().tolist() == [
+        ["BBQ-1 (8 items)", "exact", 8],
+        ["BBQ-1 (8 items)", "tolerant", 8],
+    ]
+    assert bias["formula"].tolist() == ["HELM", "Parrish"] * 2
+    assert set(pd.read_csv(tables / "rankings.csv")["suite_title"]) >= {"BBQ-1 (8 items)", "Demo direct-8"}
+    assert "BBQ-1 (8 items)" not in set(pd.read_csv(tables / "rank_ranges.csv")["suite_title"])
     assert not (root / "paper/numbers.tex").exists() or "slmTiny" not in (root / "paper/numbers.tex").read_text()
 
 

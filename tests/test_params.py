@@ -19,6 +19,9 @@ RUN = {
 }
 
 
+LLM = {"name": "gpt", "endpoint": "http://localhost:8000/v1", "served": "some-model"}
+
+
 def problem(mapping: object, tmp_path=None) -> str:
     """The one line that a bad study gets."""
     with pytest.raises(InputError) as caught:
@@ -81,6 +84,29 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"models": [{"id": "../mine", "hub": "a/b"}]}, "key 'models.0.id' is '../mine'"),
         ({"models": [{"id": "smollm2-135m-it-q4", "weights": "bin"}]}, "key 'weights' belongs to hub or folder"),
         ({"models": ["gpt2-small", {"id": "gpt2-small", "hub": "a/b"}]}, "model 'gpt2-small' is listed twice"),
+        (
+            {"models": [{"id": "gpt2-small", "endpoint": "http://x/v1", "served": "gpt2"}]},
+            "model 'gpt2-small' is a base model behind an endpoint; give it template: raw (or chat)",
+        ),
+        ({"judges": [{"name": "mine"}]}, "unknown judge 'mine'"),
+        ({"judges": [{"name": "gpt", "endpoint": "http://x/v1"}]}, "judge 'gpt' needs 'served'"),
+        ({"judges": [{"name": "gpt", "endpoint": "x", "served": "m"}]}, "must look like http://HOST:PORT/v1"),
+        (
+            {"judges": [{"name": "refusal_rules", "price": {"input": 1, "output": 1, "date": "2026-11-01"}}]},
+            "key 'price'",
+        ),
+        ({"judges": [{"name": "refusal_rules", "endpoint": "http://x/v1", "served": "m"}]}, "call this one otherwise"),
+        ({"judges": [{**LLM, "max_cost": 5}]}, "has max_cost but no price"),
+        (
+            {"judges": [{**LLM, "price": {"input": 1, "outputs": 1}}]},
+            "unknown key 'outputs' in parameter study; did you",
+        ),
+        ({"judges": [{**LLM, "suites": ["sst"]}]}, "unknown suite 'sst' in judge 'gpt'"),
+        ({"judges": [{**LLM, "models": ["gpt2-xl"]}]}, "unknown model 'gpt2-xl' in judge 'gpt'"),
+        ({"judges": [{**LLM, "rubric": "harm"}]}, "'harmbench', 'sst', 'xstest' or 'airbench'"),
+        ({"judges": [{**LLM, "helm": "x"}]}, "it belongs to prompt_source: helm"),
+        ({"suites": ["salad"], "judges": [LLM]}, "suite 'salad' has no judge; add a judge of labels to 'judges'"),
+        ({"suites": ["salad"], "judges": [{**LLM, "suites": ["salad"]}]}, "suite 'salad' has no rubric of its own"),
         ({"generation": {"workers": 0}}, "key 'generation.workers' is 0"),
         ({"generation": {"memory_gb": 0}}, "key 'generation.memory_gb' is 0"),
         ({"generation": {"truncation": "left"}}, "'keep_end' or 'helm'"),
@@ -128,6 +154,23 @@ def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
     assert cards.loc["mine", ["name", "family", "params_m"]].tolist() == ["Mine", "Own", 5]
     assert cards.loc["theirs", "name"] == "theirs"
     assert cards.loc["smollm2-135m-it", "family"] == "SmolLM2"
+
+
+def test_a_judge_reads_what_its_entry_says():
+    judges = [
+        "refusal_rules",
+        LLM,
+        {**LLM, "name": "crossed", "rubric": "sst", "suites": ["demo_framed"]},
+        "bbq_letter",
+    ]
+    params, _ = load_params({**RUN, "suites": ["demo_direct", "demo_framed", "salad", "bbq"], "judges": judges})
+    read = {suite.name: [judge.name for judge in params.judges_of(suite.name)] for suite in params.suites}
+    assert read == {
+        "demo_direct": ["refusal_rules", "gpt"],
+        "demo_framed": ["refusal_rules", "gpt", "crossed"],
+        "salad": ["refusal_rules"],
+        "bbq": ["bbq_letter"],
+    }
 
 
 def test_a_missing_key_is_named():

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from slmsafety.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class _OneLine(argparse.ArgumentParser):
@@ -42,15 +46,26 @@ def _parser() -> argparse.ArgumentParser:
     collect = verbs.add_parser("collect", help="run a study's stages: prompts, generate, judge, metrics")
     collect.add_argument("study", metavar="STUDY", help="a name in params/ or the path of a params file")
     collect.add_argument("--stage", action="append", help="only this stage, of those four (may be repeated)")
+    collect.add_argument("--retry", default="", metavar="STATUS,...", help="judge again what ended so (errors always)")
     collect.set_defaults(run=_collect)
     status = verbs.add_parser("status", help="what of a study is done, missing or failed")
     status.add_argument("study", metavar="STUDY")
     status.set_defaults(run=_status)
+    estimate = verbs.add_parser("estimate", help="what judging over endpoints will take: calls, tokens, dollars, time")
+    estimate.add_argument("study", metavar="STUDY")
+    estimate.set_defaults(run=_estimate)
+    noise = verbs.add_parser("noise", help="how many replies and labels change under other batch sizes and dtypes")
+    noise.add_argument("study", metavar="STUDY")
+    noise.add_argument("--sample", type=int, default=50, metavar="N", help="replies of each suite and model (50)")
+    noise.add_argument("--suite", action="append", default=[], help="only this suite (may be repeated)")
+    noise.set_defaults(run=_noise)
     figures = verbs.add_parser("figures", help="execute the notebooks on studies, write figures and tables")
     figures.add_argument("studies", metavar="STUDY", nargs="+")
     figures.set_defaults(run=_figures)
     verbs.add_parser("models", help="the models and where their weights come from").set_defaults(run=_models)
-    verbs.add_parser("suites", help="the suites, their sources, licences and rows").set_defaults(run=_suites)
+    suites = verbs.add_parser("suites", help="the suites, their sources and what is present; or what a study loads")
+    suites.add_argument("study", metavar="STUDY", nargs="?", help="show what this study's suites load; 1 if one fails")
+    suites.set_defaults(run=_suites)
     return parser
 
 
@@ -58,7 +73,18 @@ def _collect(options: argparse.Namespace) -> None:
     from slmsafety.study import Study
 
     study = Study.load(options.study)
-    study.collect(options.stage) if options.stage else study.collect()
+    retry = [status for status in options.retry.split(",") if status]
+    study.collect(options.stage, retry) if options.stage else study.collect(retry=retry)
+
+
+def _estimate(options: argparse.Namespace) -> None:
+    from slmsafety.study import Study
+
+    table = Study.load(options.study).estimate()
+    total = table[["calls", "dollars", "most_dollars"]].sum()
+    formats = {"dollars": "{:.2f}".format, "most_dollars": "{:.2f}".format, "minutes": "{:.0f}".format}
+    print(table.to_string(index=False, formatters=formats, na_rep="no price"))
+    print(f"in all: {total['calls']:.0f} calls, ${total['dollars']:.2f}, at most ${total['most_dollars']:.2f}")
 
 
 def _status(options: argparse.Namespace) -> None:
@@ -72,6 +98,17 @@ def _status(options: argparse.Namespace) -> None:
         print(state.to_string(index=False))
 
 
+def _noise(options: argparse.Namespace) -> None:
+    from slmsafety.study import Study
+
+    table = Study.load(options.study).noise(options.sample, options.suite)
+    for name in ("changed", "verdicts_changed", "flips"):
+        limits = zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True)
+        table[name] = [f"{count} ({low:.2f}-{high:.2f})" for count, low, high in limits]
+    columns = ["suite", "model", "judge", "dtype", "batch_size", "n", "changed", "same_start", "verdicts_changed"]
+    print(table[[*columns, "flips", "ar", "ar_again"]].to_string(index=False, float_format="{:.3f}".format))
+
+
 def _figures(options: argparse.Namespace) -> int:
     from slmsafety.notebooks import execute
 
@@ -79,15 +116,40 @@ def _figures(options: argparse.Namespace) -> int:
 
 
 def _models(options: argparse.Namespace) -> None:
-    from slmsafety.study import list_models
+    from slmsafety.listing import list_models
 
     print(list_models().drop(columns="note").to_string(index=False))
 
 
-def _suites(options: argparse.Namespace) -> None:
-    from slmsafety.study import list_suites
+def _suites(options: argparse.Namespace) -> int:
+    from slmsafety.listing import list_suites
+    from slmsafety.study import Study
 
-    print(list_suites().to_string(index=False))
+    if options.study is None:
+        print(blocks(list_suites()))
+        return 0
+    study = Study.load(options.study)
+    files = study.suite_files()
+    print(blocks(files) or f"study {study.name} is of kind '{study.params.kind}': it loads no suite")
+    return int(files["problem"].ne("").any())
+
+
+def blocks(frame: pd.DataFrame) -> str:
+    """Return a block of lines for each row: its first cell, then every other that is not empty beside its column."""
+    from slmsafety.report.text import visible
+
+    wide = max(map(len, frame.columns)) + 4
+    # A path or an address that is cut could not be copied.
+    lines = textwrap.TextWrapper(100, subsequent_indent=" " * wide, break_long_words=False, break_on_hyphens=False)
+    shown = []
+    for row in frame.to_dict("records"):
+        (_, name), *cells = row.items()
+        block = [visible(name)]
+        for column, value in cells:
+            lines.initial_indent = f"  {column}".ljust(wide)
+            block += lines.wrap(visible(value))
+        shown.append("\n".join(block))
+    return "\n\n".join(shown)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from slmsafety.entries import ModelParams
 from slmsafety.models.cards import load_cards
-from slmsafety.params import ModelParams
 from slmsafety.records.store import read_table
 from slmsafety.suites.catalogue import SUITES, title
 

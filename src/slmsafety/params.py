@@ -6,110 +6,38 @@ A misspelt key must stop a run before it starts, since papermill itself runs the
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
+from slmsafety.entries import GenerationParams, JudgeParams, ModelParams, Strict, SuiteParams, first_problem
 from slmsafety.errors import InputError, unknown
+from slmsafety.importers.entries import AirbenchScoredEntry, HelmRunEntry
 from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.judging.cost import Price
 from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
-from slmsafety.models.cards import card
-from slmsafety.models.source import Source
-from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
+from slmsafety.judging.rubrics import rubric_of
+from slmsafety.models.cards import load_cards
+from slmsafety.paths import data_path, project_root
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SuiteParams(_Strict):
-    """A suite by name: the path of its file (else downloaded), the size of a seeded sample, its own token limit."""
-
-    name: str
-    path: str | None = None
-    limit: int | None = Field(default=None, gt=0)
-    max_new_tokens: int | None = Field(default=None, gt=0)
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in SUITES:
-            raise unknown("suite", name, SUITES)
-        return name
-
-
-class ModelParams(_Strict):
-    """A model: the id of a card, or a model of the study's own; beside `id` the fields of a source and of a card.
-
-    The id of a card without an origin means the card's; with one it means the card's model from there. `folder` and
-    `gguf` are paths as elsewhere in a study.
-    """
-
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    hub: str | None = None
-    folder: str | None = None
-    gguf: str | None = None
-    endpoint: str | None = None
-    served: str | None = None
-    api_key_env: str | None = None
-    revision: str | None = None
-    trust_remote_code: bool = False
-    weights: Literal["safetensors", "bin"] | None = None
-    name: str | None = None
-    family: str | None = None
-    year: int | None = None
-    params_m: int | None = Field(default=None, gt=0)
-    base_or_tuned: Literal["base", "tuned"] | None = None
-
-    def source(self, root: Path) -> Source:
-        """Return where the model comes from; InputError for an id without card and origin, or a path that is not."""
-        given = {key: getattr(self, key) for key in _SOURCE_KEYS if getattr(self, key) not in (None, False)}
-        given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
-        if not any(key in given for key in _ORIGINS):
-            known = card(self.id).source
-            given = known.model_dump(exclude_defaults=True) | given
-        try:
-            return Source(**given)
-        except ValidationError as error:
-            raise _first_problem(error, f"model '{self.id}'") from error
-
-
-_ORIGINS = ("hub", "folder", "gguf", "endpoint")
-_SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
-
-
-class GenerationParams(_Strict):
-    """How replies are made; the defaults are the paper's for its open-ended suites (section 3.1).
-
-    The last four say how the work is run and define none of it: the most prompts of a batch, the memory of one process,
-    the processes on a CPU, and the requests that an endpoint gets at once.
-    """
-
-    max_new_tokens: int = Field(default=512, gt=0)
-    template: Literal["auto", "chat", "raw"] = "auto"
-    truncation: Literal["keep_end", "helm"] = "keep_end"
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    batch_size: int = Field(default=32, gt=0)
-    memory_gb: float | None = Field(default=None, gt=0)
-    workers: int = Field(default=1, gt=0)
-    concurrency: int = Field(default=16, gt=0)
-
-
-class StudyParams(_Strict):
-    """One study. `kind` says where its numbers come from: the printed tables, an own run, or judged rows from a CSV."""
+class StudyParams(Strict):
+    """One study. `kind` says where its numbers come from: the printed tables, an own run, or imported judgments."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")
     kind: Literal["published", "run", "imported"]
     suites: tuple[SuiteParams, ...] = ()
     models: tuple[ModelParams, ...] = ()
     generation: GenerationParams = GenerationParams()
-    judges: tuple[str, ...] = ()
+    judges: tuple[JudgeParams, ...] = ()
     empty: Literal["missing", "judge", "safe", "ambiguous", "harmful"] = "missing"
     judged_csv: str | None = None
+    helm_runs: tuple[HelmRunEntry, ...] = ()
+    airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
     human_labels: str | None = None
     on_demand: bool = False
     seed: int = 1337
@@ -128,12 +56,30 @@ class StudyParams(_Strict):
             return value
         return [{"id": entry} if isinstance(entry, str) else entry for entry in value]
 
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _names_are_judges(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("helm_runs", mode="before")
+    @classmethod
+    def _folders_are_runs(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"path": entry} if isinstance(entry, str) else entry for entry in value]
+
     @model_validator(mode="after")
     def _complete(self) -> StudyParams:
-        needs = {"published": (), "run": ("suites", "models", "judges"), "imported": ("judged_csv",)}[self.kind]
+        needs = {"published": (), "run": ("suites", "models", "judges"), "imported": ()}[self.kind]
         for key in needs:
             if not getattr(self, key):
                 raise InputError(f"key '{key}' is missing or empty; a study of kind '{self.kind}' needs it")
+        if self.kind == "imported" and not any(getattr(self, key) for key in _SOURCES):
+            raise InputError(f"a study of kind 'imported' needs one of the keys {', '.join(_SOURCES)}")
+        if self.kind == "imported" and any(suite.limit or suite.max_new_tokens for suite in self.suites):
+            raise InputError("in a study of kind 'imported' a suite has a name and a path only: its replies are there")
         if (self.name == "published") != (self.kind == "published"):
             raise InputError(
                 "the name 'published' and the kind 'published' belong together: its artifacts are committed"
@@ -144,14 +90,13 @@ class StudyParams(_Strict):
                 continue
             raise InputError(f"key '{key}' means nothing in a study of kind '{self.kind}'; remove it")
         if self.kind == "run":
-            for name in self.judges:
-                if name not in JUDGES:
-                    raise unknown("judge", name, JUDGES)
+            self._check_judges()
+            self._check_templates()
             for suite in self.suites:
                 if not self.judges_of(suite.name):
                     kind = MULTIPLE_CHOICE_JUDGE if suite.name in MULTIPLE_CHOICE else "a judge of labels"
                     raise InputError(f"suite '{suite.name}' has no judge; add {kind} to 'judges'")
-        listed = {"suite": [suite.name for suite in self.suites], "model": self.model_ids, "judge": self.judges}
+        listed = {"suite": [suite.name for suite in self.suites], "model": self.model_ids, "judge": self.judge_names}
         for kind, names in listed.items():
             for name in names:
                 if names.count(name) > 1:
@@ -163,38 +108,53 @@ class StudyParams(_Strict):
         """The ids of the study's models, in the order of the parameters."""
         return tuple(model.id for model in self.models)
 
-    def judges_of(self, suite: str) -> list[str]:
-        """Return the study's judges that read a suite: multiple-choice suites have one of their own."""
-        choice = suite in MULTIPLE_CHOICE
-        return [name for name in self.judges if (name == MULTIPLE_CHOICE_JUDGE) == choice]
+    @property
+    def judge_names(self) -> tuple[str, ...]:
+        """The names of the study's judges, in the order of the parameters."""
+        return tuple(judge.name for judge in self.judges)
+
+    def judges_of(self, suite: str) -> list[JudgeParams]:
+        """Return the study's judges that read a suite."""
+        return [judge for judge in self.judges if judge.reads(suite)]
+
+    def judged_models(self, judge: JudgeParams) -> tuple[str, ...]:
+        """Return the ids of the models whose replies a judge reads: all, unless its entry names some."""
+        return tuple(model for model in self.model_ids if not judge.models or model in judge.models)
+
+    def _check_templates(self) -> None:
+        """Refuse a base model behind an endpoint that would be asked as in a chat."""
+        cards = load_cards().set_index("id")["base_or_tuned"]
+        for model in self.models:
+            kind = model.base_or_tuned or cards.get(model.id)
+            if model.endpoint is not None and kind == "base" and (model.template or self.generation.template) == "auto":
+                raise InputError(
+                    f"model '{model.id}' is a base model behind an endpoint; give it template: raw (or chat)"
+                )
+
+    def _check_judges(self) -> None:
+        """Refuse a judge that nobody knows, and one that is to read what the study does not have."""
+        for judge in self.judges:
+            if judge.endpoint is None and judge.name not in JUDGES:
+                raise unknown("judge", judge.name, JUDGES)
+            for suite in judge.suites:
+                if suite not in [entry.name for entry in self.suites]:
+                    raise unknown("suite", suite, [entry.name for entry in self.suites], f"judge '{judge.name}'")
+                if not judge.reads(suite):
+                    raise InputError(f"judge '{judge.name}' cannot read suite '{suite}'")
+                if judge.endpoint is not None and judge.rubric == "auto":
+                    rubric_of(suite)
+            for model in judge.models:
+                if model not in self.model_ids:
+                    raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")
 
 
+_SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
     "run": {"suites", "models", "generation", "judges", "empty", "human_labels", "on_demand"},
-    "imported": {"judged_csv", "judges", "empty", "human_labels"},
+    "imported": {*_SOURCES, "suites", "judges", "empty", "human_labels"},
 }
-
-
-def project_root() -> Path:
-    """Return the folder that relative paths start from: SLMSAFETY_ROOT, or the repository of the installed package."""
-    given = os.environ.get("SLMSAFETY_ROOT")
-    root = Path(given) if given else Path(__file__).resolve().parents[2]
-    if not (root / "params").is_dir():
-        raise InputError(f"{root} holds no folder 'params'; set SLMSAFETY_ROOT to a clone of the repository")
-    return root.resolve()
-
-
-def data_path(text: str, root: Path) -> Path:
-    """Return an existing path from a parameter: $VARIABLES are filled in, relative paths start at the root."""
-    filled = os.path.expandvars(text)
-    if "$" in filled:
-        raise InputError(f"path '{text}' names an environment variable that is not set")
-    path = root / filled
-    if not path.exists():
-        raise InputError(f"path '{text}' does not exist (looked for {path})")
-    return path
 
 
 def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
@@ -266,9 +226,11 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
     try:
         params = StudyParams.model_validate(mapping)
     except ValidationError as error:
-        raise _first_problem(error, source) from error
+        raise first_problem(error, source, _keys_at) from error
     root = project_root()
     given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
+    given += [entry.path for entry in (*params.helm_runs, *params.airbench_scored)]
+    given += [path for judge in params.judges for path in (judge.helm, judge.judge_prompts)]
     for text in filter(None, given):
         try:
             data_path(text, root)
@@ -284,27 +246,17 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
     return params
 
 
-def _first_problem(error: ValidationError, source: str) -> InputError:
-    """Turn pydantic's first error into one line with the key and the nearest valid one."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):
-        return InputError(f"{source}: {cause}")
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        *parents, key = first["loc"]
-        return unknown("key", key, _keys_at(parents), source)
-    if first["type"] == "missing":
-        return InputError(f"{source}: key '{where}' is missing")
-    return InputError(f"{source}: key '{where}' is {first['input']!r}; {first['msg'][0].lower()}{first['msg'][1:]}")
-
-
 def _keys_at(parents: list[int | str]) -> list[str]:
     """The valid keys of the mapping that a pydantic location points into."""
     nested: dict[str, type[BaseModel]] = {
         "suites": SuiteParams,
         "models": ModelParams,
+        "judges": JudgeParams,
         "generation": GenerationParams,
+        "helm_runs": HelmRunEntry,
+        "airbench_scored": AirbenchScoredEntry,
+        "price": Price,
     }
-    model = nested[str(parents[0])] if parents else StudyParams
+    names = [part for part in parents if isinstance(part, str)]
+    model = nested[names[-1]] if names else StudyParams
     return list(model.model_fields)

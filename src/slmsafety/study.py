@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
@@ -15,22 +14,27 @@ from numpy.typing import NDArray
 
 from slmsafety import published
 from slmsafety.analysis.agreement import confusion, confusion_from_long
-from slmsafety.analysis.bbq import accuracy_table
+from slmsafety.analysis.bbq import accuracy_table, bias_table
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores
-from slmsafety.collect import STAGES, collect, generation_ids, judge_ids, stage_status
+from slmsafety.collect import STAGES, collect, stage_status, suite_files
 from slmsafety.errors import InputError, unknown
+from slmsafety.estimate import estimate
+from slmsafety.imported import import_sources
 from slmsafety.importers.human_labels import read_human_labels
-from slmsafety.importers.judged_csv import import_judged_csv
+from slmsafety.judge_stage import judge_ids
 from slmsafety.judging.judges import MULTIPLE_CHOICE_JUDGE
 from slmsafety.judging.reading import read_labels
-from slmsafety.models.cards import cards_bytes, features, load_cards
-from slmsafety.naming import suite_titles, with_names
-from slmsafety.params import StudyParams, data_path, injected_names, load_params, project_root
+from slmsafety.models.cards import cards_bytes, features
+from slmsafety.naming import named_cards, suite_titles, with_names
+from slmsafety.noise import measure_noise, noise_table
+from slmsafety.params import StudyParams, injected_names, load_params
+from slmsafety.paths import data_path, project_root
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.records.store import partitions, read_table
-from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
+from slmsafety.stage_rows import generation_ids
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 MANY_MODELS = 10
 
@@ -70,12 +74,12 @@ class Study:
         """Whether the study is the paper's printed tables, without any row of its own."""
         return self.params.kind == "published"
 
-    def collect(self, stages: Iterable[str] = STAGES) -> None:
+    def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
         """Run the stages that are not done yet and print what was written where (see `collect.collect`)."""
         if self.params.kind == "run":
-            collect(self.params, self.folder, self.root, self.given, list(stages))
+            collect(self.params, self.folder, self.root, self.given, list(stages), list(retry))
         elif self.params.kind == "imported":
-            import_judged_csv(data_path(str(self.params.judged_csv), self.root), self.folder)
+            import_sources(self.params, self.folder, self.root)
         else:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
 
@@ -84,6 +88,16 @@ class Study:
         if self.params.kind != "run":
             return pd.DataFrame(columns=["stage", "suite", "model", "done", "missing", "failed"])
         return stage_status(self.params, self.folder, self.root)
+
+    def estimate(self) -> pd.DataFrame:
+        """Return what judging over endpoints will take (`estimate.estimate`)."""
+        return estimate(self.params, self.folder, self.root)
+
+    def noise(self, sample: int = 0, suites: Iterable[str] = ()) -> pd.DataFrame:
+        """Return the noise floor (`noise.noise_table`), after measuring it on `sample` replies a suite and model."""
+        if sample:
+            measure_noise(self.params, self.folder, self.root, sample, list(suites))
+        return self.named(noise_table(self.params, self.folder, self.root))
 
     def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
         """Return one of the study's tables, only the rows of the ids that its parameters give."""
@@ -97,11 +111,11 @@ class Study:
         if self.params.kind != "run":
             return frame
         if "generation_id" in frame:
-            ids = generation_ids(self.params)
+            ids = generation_ids(self.params, self.root)
             asked = [ids.get(key) for key in zip(frame["suite"], frame["model"], strict=True)]
             frame = frame[frame["generation_id"] == pd.Series(asked, index=frame.index, dtype="str")]
         if "judge_id" in frame:
-            frame = frame[frame["judge_id"].isin(judge_ids(self.params).values())]
+            frame = frame[frame["judge_id"].isin(judge_ids(self.params, self.root).values())]
         wanted = [suite.name for suite in self.params.suites]
         frame = frame[frame["suite"].isin(wanted)].reset_index(drop=True)
         if frame.empty:
@@ -138,27 +152,36 @@ class Study:
         return self.named(frame)
 
     def accuracies(self) -> pd.DataFrame:
-        """Return the accuracy of every multiple-choice suite and model (`analysis.bbq.accuracy_table`), named.
+        """Return `analysis.bbq.accuracy_table` of the multiple-choice suites, named; empty when there is none."""
+        return self.named(accuracy_table(*self._choices()))
 
-        Empty when the study has no such suite.
-        """
-        choice = [suite.name for suite in self.params.suites if suite.name in MULTIPLE_CHOICE]
-        if not choice:
-            return self.named(accuracy_table(pd.DataFrame(), pd.DataFrame()))
+    def biases(self) -> pd.DataFrame:
+        """Return `analysis.bbq.bias_table` of the same replies, named."""
+        return self.named(bias_table(*self._choices()))
+
+    def _choices(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The judgments of the multiple-choice suites, none where the study has no such suite, and the prompts."""
+        if not any(suite.name in MULTIPLE_CHOICE for suite in self.params.suites):
+            return pd.DataFrame(), pd.DataFrame()
         judgments = self.table("judgments", ["judge", "status", "meta"])
-        judgments = judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE]
-        return self.named(accuracy_table(judgments, self.table("prompts", ["meta"])))
+        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta"])
 
     def scores(self) -> pd.DataFrame:
-        """Return the outcomes, and the multiple-choice suites with their accuracy as mean and no rates of labels."""
+        """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""
         choice = self.accuracies()
+        choice = choice[choice["reading"] == "exact"].drop(columns="reading")
         if choice.empty:
             return self.outcomes()
-        return pd.concat([self.outcomes(), choice.assign(mean=choice["accuracy"])], ignore_index=True)
+        counts = {"mean": choice["accuracy"], "n_ok": choice["n"], "n_empty_response": choice["empty"]}
+        return pd.concat([self.outcomes(), choice.assign(**counts)], ignore_index=True)
+
+    def suite_files(self) -> pd.DataFrame:
+        """Return what each of the study's suites loads from, or why it does not load (`collect.suite_files`)."""
+        return suite_files(self.params, self.root)
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the display names of its suites and models (`naming.with_names`)."""
-        return with_names(frame, self.titles())
+        return with_names(frame, self.titles(), named_cards(self.params.models))
 
     def suite_sizes(self) -> pd.DataFrame:
         """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
@@ -182,20 +205,9 @@ class Study:
         if self.printed_only:
             return published.printed("table_a2_models")
         ids = sorted(self.table("judgments", ["judge"])["model"].unique())
-        cards = load_cards().set_index("id").reindex(ids).reset_index()
-        columns = [
-            "id",
-            "name",
-            "year",
-            "params_m",
-            "context",
-            "base_or_tuned",
-            "layers",
-            "heads",
-            "kv_heads",
-            "hidden",
-        ]
-        return cards[[*columns, "ffn", "vocab", "norm", "position", "attention", "activation", "note"]]
+        cards = named_cards(self.params.models).reindex(ids).rename_axis("id").reset_index()
+        columns = ["id", "name", "year", "params_m", "context", "base_or_tuned", "layers", "heads", "kv_heads"]
+        return cards[[*columns, "hidden", "ffn", "vocab", "norm", "position", "attention", "activation", "note"]]
 
     def printed(self, name: str) -> pd.DataFrame:
         """Return one of the paper's tables as printed (`published.printed`)."""
@@ -260,7 +272,7 @@ class Study:
     def judges(self) -> list[str]:
         """Return the names of the judges whose labels the study holds, the parameters' order first."""
         found = set(self.table("judgments", ["judge"])["judge"]) - {MULTIPLE_CHOICE_JUDGE}
-        asked = [name for name in self.params.judges if name in found]
+        asked = [name for name in self.params.judge_names if name in found]
         return asked + sorted(found - set(asked))
 
     def coverage(self) -> pd.DataFrame:
@@ -293,11 +305,12 @@ class Study:
         if self.printed_only:
             return {"outcomes", "printed", "two_suites", "two_judges", "many_models"}
         offered = {"outcomes", "labels"}
-        frame = self.outcomes()
+        frame = self.scores()
         conditions = {
             "metrics": bool(partitions(self.folder, "reply_metrics")),
             "human_labels": self.params.human_labels is not None,
             "controls": self._tells_refusals(),
+            "choices": bool(frame["suite"].isin(MULTIPLE_CHOICE).any()),
             "two_suites": frame["suite"].nunique() > 1,
             "many_models": frame["model"].nunique() >= MANY_MODELS,
             "two_judges": len(self.judges()) > 1,
@@ -326,14 +339,3 @@ class Study:
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
         return cards | {os.path.relpath(path, self.root): file_sha256(path) for path in files}
-
-
-def list_models() -> pd.DataFrame:
-    """Return the models that a study can name, with where their weights come from (models/cards.csv)."""
-    columns = ["id", "name", "family", "year", "params_m", "context", "base_or_tuned", "licence", "gated", "source"]
-    return load_cards()[[*columns, "note"]]
-
-
-def list_suites() -> pd.DataFrame:
-    """Return the suites with their sizes, licences and sources, and how to get each."""
-    return pd.DataFrame([{"suite": name, **dataclasses.asdict(suite)} for name, suite in SUITES.items()])

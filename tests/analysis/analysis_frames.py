@@ -26,7 +26,7 @@ def outcome_frame(counts: list[Counts], suite: str = "s") -> pd.DataFrame:
         n = harmful + ambiguous + safe
         hcr, ar, srr = harmful / n, ambiguous / n, safe / n
         rows.append((suite, f"m{number}", n, hcr, ar, srr, srr + ar / 2))
-    return pd.DataFrame(rows, columns=["suite", "model", "n", "hcr", "ar", "srr", "mean"])
+    return pd.DataFrame(rows, columns=["suite", "model", "n", "hcr", "ar", "srr", "mean"]).assign(accuracy=float("nan"))
 
 
 def exact(counts: Counts, ambiguous_is: Fraction | int) -> Fraction:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 
 import pandas as pd
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slmsafety.analysis.bbq import accuracy, helm_bias, parrish_bias
+from slmsafety.analysis.bbq import accuracy, accuracy_table, bias_table, helm_bias, parrish_bias
 from slmsafety.errors import InputError
 
 ROLES = {"target": "A", "non_target": "B", "unknown": "C"}
@@ -111,3 +112,60 @@ def test_scores_stay_in_range_and_agree_where_every_reply_is_a_letter(replies: l
     if helm.n_disambiguated:
         assert helm.disambiguated == authors.disambiguated
         assert -1 <= helm.disambiguated <= 1
+
+
+def judged(*replies: tuple[str, str, str | None, str | None]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Judgments and prompts of rows (model, status, exact, tolerant) on negative, disambiguated items: B is right."""
+    item = {**ROLES, "polarity": "neg", "condition": "disambig", "label": "B", "question_index": "1"}
+    rows = [
+        (
+            "bbq",
+            str(number),
+            model,
+            status,
+            None if status == "empty_response" else json.dumps({"exact": exact, "tolerant": loose}),
+        )
+        for number, (model, status, exact, loose) in enumerate(replies)
+    ]
+    judgments = pd.DataFrame(rows, columns=["suite", "instance_id", "model", "status", "meta"])
+    return judgments, judgments[["suite", "instance_id"]].assign(meta=json.dumps(item))
+
+
+def test_tables_have_both_readings_and_count_empty_replies() -> None:
+    tables = judged(
+        ("m", "ok", "B", "B"),
+        ("m", "ok", None, "B"),
+        ("m", "ok", None, "A"),
+        ("m", "ok", None, None),
+        ("m", "empty_response", None, None),
+        ("silent", "empty_response", None, None),
+    )
+    frame = accuracy_table(*tables).set_index(["model", "reading"])
+    counts = ["n", "empty", "answered"]
+    assert frame.loc[("m", "exact"), counts].tolist() == [4, 1, 1]
+    assert frame.loc[("m", "tolerant"), counts].tolist() == [4, 1, 3]
+    shares = ["accuracy", "accuracy_answered", "unmapped"]
+    assert frame.loc[("m", "exact"), shares].tolist() == [0.25, 1, 0.75]
+    assert frame.loc[("m", "tolerant"), shares].tolist() == pytest.approx([0.5, 2 / 3, 0.25])
+    # A model that says nothing at all stays in the table, without a number.
+    assert frame.loc[("silent", "exact"), counts].tolist() == [0, 1, 0]
+    assert frame.loc["silent", shares].isna().all(axis=None)
+
+
+def test_the_bias_table_shows_what_a_reply_without_a_letter_does_to_each_formula() -> None:
+    stereotyped = [("m", "ok", None, "A")] * 3 + [("m", "ok", "A", "A")]
+    frame = bias_table(*judged(*stereotyped, ("m", "ok", None, None))).set_index(["reading", "formula"])
+    found = frame[["disambiguated", "n_disambiguated"]]
+    # One stereotyped letter among five replies reads as against the stereotype by HELM, as with it by the authors.
+    assert found.loc[("exact", "HELM")].tolist() == [2 * 1 / 5 - 1, 5]
+    assert found.loc[("exact", "Parrish")].tolist() == [1, 1]
+    assert found.loc[("tolerant", "HELM")].tolist() == [2 * 4 / 5 - 1, 5]
+    assert found.loc[("tolerant", "Parrish")].tolist() == [1, 4]
+    assert frame["n_ambiguous"].eq(0).all()
+
+
+def test_tables_of_nothing_are_empty() -> None:
+    for table in (accuracy_table, bias_table):
+        empty = table(pd.DataFrame(), pd.DataFrame())
+        assert empty.empty
+        assert {"suite", "model", "reading"} <= set(empty.columns)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from analysis_frames import exact, outcome_frame, quick, suite_counts, without_labels
 from hypothesis import given
@@ -82,3 +83,14 @@ def test_no_row_and_no_label():
     unlabelled = without_labels(outcome_frame([(1, 1, 1), (1, 2, 1)]))
     assert treatment_scores(unlabelled)["score"].isna().all()
     assert adjusted_score(unlabelled).isna().all()
+
+
+def test_an_accuracy_has_one_score_and_no_treatment():
+    labelled = outcome_frame([(1, 1, 2), (2, 1, 1)])
+    choice = labelled.assign(suite="bbq", hcr=np.nan, ar=np.nan, srr=np.nan, accuracy=[0.25, 0.5])
+    long = treatment_scores(pd.concat([labelled, choice], ignore_index=True))
+    assert len(long) == 2 * 6 + 2
+    assert set(long.loc[long["suite"] == "s", "treatment"]) == set(TREATMENTS)
+    right = long[long["suite"] == "bbq"]
+    assert list(right["treatment"]) == ["accuracy", "accuracy"]
+    assert list(right["score"]) == [0.25, 0.5]

@@ -33,7 +33,7 @@ def run(loaded: LoadedModel, batch_size: int) -> list[pd.DataFrame]:
 
 @pytest.fixture
 def memory(smollm2: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Limit:
-    """Let the model ask the real allocator for far too much where a batch has more than so many tokens."""
+    """Let the model ask the real allocator for far too much where its cache gets more than so many tokens."""
     forward = smollm2.model.forward
 
     def limit(tokens: int) -> list[tuple[int, int]]:
@@ -41,10 +41,10 @@ def memory(smollm2: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Limit:
 
         def limited(*args: Any, **kwargs: Any) -> Any:
             rows, columns = kwargs["input_ids"].shape
-            if columns > 1:  # the prompts
-                tried.append((rows, columns))
-                if rows * (columns + NEW) > tokens:
-                    torch.empty(2**60, dtype=torch.uint8)
+            columns += kwargs["cache"].get_seq_length()
+            tried.append((rows, columns))
+            if rows * columns > tokens:
+                torch.empty(2**60, dtype=torch.uint8)
             return forward(*args, **kwargs)
 
         monkeypatch.setattr(smollm2.model, "forward", limited)
@@ -53,20 +53,36 @@ def memory(smollm2: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Limit:
     return limit
 
 
+def sorted_rows(batches: list[pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat(batches).sort_values("instance_id", ignore_index=True)
+
+
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(smollm2: LoadedModel, memory: Limit) -> None:
-    free = pd.concat(run(smollm2, 7), ignore_index=True)
+    free = sorted_rows(run(smollm2, 7))
     widest = int(free["prompt_tokens"].max())
     tried = memory(2 * (widest + NEW))
-    rows = pd.concat(run(smollm2, 7), ignore_index=True)
-    assert tried[:3] == [(7, widest), (3, widest), (1, widest)]
+    rows = sorted_rows(run(smollm2, 7))
+    firsts = [rows for rows, columns in tried if columns == widest]
+    assert firsts == [7, 3, 1]
     assert rows.equals(free), "meta too: a row does not tell which batch held it"
 
 
 def test_the_tokens_that_fitted_limit_the_batches_after_it(smollm2: LoadedModel, memory: Limit) -> None:
-    widest = int(pd.concat(run(smollm2, 7))["prompt_tokens"].max())
+    widest = int(sorted_rows(run(smollm2, 7))["prompt_tokens"].max())
     tried = memory(4 * (widest + NEW))
     assert [len(batch) for batch in run(smollm2, 7)] == [3, 4], "shorter prompts: four fit where three were tried"
-    assert [rows for rows, _ in tried] == [7, 3, 4]
+    assert [rows for rows, columns in tried][:2] == [7, 3]
+
+
+def test_what_had_not_finished_when_memory_ran_out_is_done_again(
+    smollm2: LoadedModel, memory: Limit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = sorted_rows(run(smollm2, 7))
+    widest = int(free["prompt_tokens"].max())
+    tried = memory(7 * widest + 7)  # the prompts fit, and one new token a row
+    batches = run(smollm2, 7)
+    assert (7, widest + 1) in tried and (7, widest + 2) in tried and (7, widest + 3) not in tried
+    assert sum(map(len, batches)) == 7 and sorted_rows(batches).equals(free)
 
 
 def test_a_prompt_that_does_not_fit_alone_is_named(smollm2: LoadedModel, memory: Limit) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from slmsafety.errors import InputError
 from slmsafety.importers.human_labels import read_human_labels
-from slmsafety.params import project_root
+from slmsafety.paths import project_root
 
 HEAD = "suite,instance_id,model,human,reply_id\n"
 

@@ -34,6 +34,7 @@ def make_outcomes(models: int, suites: int, seed: int = 7) -> pd.DataFrame:
                 "ar": ar,
                 "srr": srr,
                 "mean": srr + ar / 2,
+                "accuracy": np.nan,
             }
         )
     return pd.DataFrame(rows).sample(frac=1, random_state=seed)
@@ -52,6 +53,17 @@ def tiny() -> pd.DataFrame:
 @pytest.fixture
 def full() -> pd.DataFrame:
     return make_outcomes(26, 3)
+
+
+@pytest.fixture
+def with_choice(request: pytest.FixtureRequest) -> pd.DataFrame:
+    """Outcomes in which the last suite is a part of BBQ: an accuracy, and no rates of labels."""
+    frame = make_outcomes(*getattr(request, "param", (2, 3)))
+    choice = frame["suite"] == frame["suite"].max()
+    frame.loc[choice, ["suite_title", "accuracy"]] = ["BBQ-6 (60 items)", 0.0]
+    frame.loc[choice, "accuracy"] = frame.loc[choice, "mean"]
+    frame.loc[choice, ["hcr", "ar", "srr"]] = np.nan
+    return frame
 
 
 def shown_texts(fig: Figure) -> list[Text]:

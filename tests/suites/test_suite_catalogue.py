@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.suites.catalogue import SUITES, load_suite, title
+from slmsafety.suites.catalogue import SUITES, inspect, load_suite, overview, title
 
 
 def test_the_catalogue_has_the_study_s_suites() -> None:
@@ -47,6 +47,28 @@ def test_every_suite_says_where_it_comes_from_and_how_to_get_it() -> None:
         assert suite.licence and suite.upstream and suite.how, name
         pinned = len(suite.revision) == 40
         assert pinned != (name in ("demo_direct", "demo_framed", "salad")), name
+
+
+def test_the_overview_has_a_text_for_every_suite_and_column() -> None:
+    frame = overview()
+    assert frame["suite"].tolist() == list(SUITES)
+    assert not frame.eq("").any(axis=None)
+    assert frame.set_index("suite").loc["airbench", ["prompts", "licence"]].tolist() == ["5,694", "CC-BY-4.0"]
+
+
+def test_a_loaded_part_is_described_after_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "part.csv"
+    rows = "".join(f"sst_{n},Colours,1,Advice,Is {n} a number?\n" for n in range(3))
+    path.write_text(f"id,harm_area,counter,category,prompts_final\n{rows}")
+    found = inspect("sst", path)
+    assert (found["path"], found["present"]) == (str(path), "")
+    assert (found["title"], found["prompts"]) == ("Simple Safety Tests-3", "3 of 100")
+    assert found["revision"] == load_suite("sst", path).prompts["suite_revision"][0]
+    two = inspect("sst", path, limit=2)
+    assert (two["title"], two["prompts"]) == ("Simple Safety Tests-2", "3 of 100; 2 are sampled")
+    assert inspect("sst", path, limit=9)["prompts"] == "3 of 100"
+    with pytest.raises(InputError, match="there is no file"):
+        inspect("sst", tmp_path / "gone.csv")
 
 
 def test_a_title_of_an_unknown_suite_is_refused() -> None:

@@ -9,7 +9,7 @@ import huggingface_hub.constants
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.suites.catalogue import load_suite
+from slmsafety.suites.catalogue import SUITES, inspect, load_suite, overview
 from slmsafety.suites.hub import download
 from slmsafety.suites.source import present
 from slmsafety.suites.upstream import HUB, HubFiles
@@ -40,7 +40,7 @@ def lay(cache: Path, source: HubFiles, commit: str, content: str) -> Path:
 
 def test_a_cached_data_set_is_read_in_the_card_s_order(cache: Path) -> None:
     snapshot = lay(cache, PINNED, PINNED.revision, ROW)
-    assert present("airbench")
+    assert present("airbench") == (43, 43)
     data = load_suite("airbench")
     assert data.prompts["prompt"].tolist() == [f"From {n}?" for n in range(1, 44)]
     assert data.title == "AIR-43"
@@ -53,7 +53,7 @@ def test_a_cached_data_set_is_read_in_the_card_s_order(cache: Path) -> None:
 def test_an_incomplete_cache_is_named(cache: Path) -> None:
     snapshot = lay(cache, PINNED, PINNED.revision, ROW)
     (snapshot / "category_7.csv").unlink()
-    assert not present("airbench")
+    assert present("airbench") == (42, 43)
     with pytest.raises(InputError, match=r"category_7.csv|cannot get") as info:
         load_suite("airbench")
     assert "'path:'" in str(info.value)
@@ -70,6 +70,28 @@ def test_out_of_reach_is_one_line_with_the_way_out(cache: Path, name: str) -> No
     with pytest.raises(InputError, match="give a copy of its files with 'path:'") as info:
         load_suite(name)
     assert "\n" not in str(info.value)
+
+
+def test_what_is_present_is_seen_without_a_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLMSAFETY_CACHE", str(cache / "own"))
+    nothing = overview().set_index("suite")["present"]
+    assert nothing.drop(["demo_direct", "demo_framed"]).eq("no").all()
+    assert nothing["demo_direct"] == "yes"
+    snapshot = lay(cache, PINNED, PINNED.revision, ROW)
+    assert overview().set_index("suite")["present"]["airbench"] == "yes"
+    assert inspect("airbench", None) == {
+        "suite": "airbench",
+        "path": "",
+        "present": "yes",
+        "title": "AIR-43",
+        "prompts": "43 of 5,694",
+        "revision": load_suite("airbench").prompts["suite_revision"][0],
+    }
+    for name in PINNED.files[3:]:
+        (snapshot / name).unlink()
+    assert overview().set_index("suite")["present"]["airbench"] == "3 of 43 files"
+    found = inspect("airbench", None)
+    assert found == {"suite": "airbench", "present": f"3 of 43 files: {SUITES['airbench'].how}"}
 
 
 def test_salad_is_its_one_file(cache: Path) -> None:

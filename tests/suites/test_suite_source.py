@@ -191,9 +191,9 @@ def test_the_files_of_bbq_are_downloaded_once(server: str, cache: Path, monkeypa
     monkeypatch.setattr(Upstream, "url", property(lambda self: f"{server}/good.csv"))
     files = [Upstream("o/n", "c" * 40, f"data/{name}.jsonl", sha) for name, sha in (("Age", SHA256), ("SES", ""))]
     monkeypatch.setattr(source, "BBQ", tuple(files))
-    assert not present("bbq")
+    assert present("bbq") == (0, 2)
     folder = resolve("bbq", None)
-    assert present("bbq_full")
+    assert present("bbq_full") == (2, 2)
     assert resolve("bbq_full", None) == folder
     assert sorted(path.name for path in files_in(cache)) == ["Age.jsonl", "SES.jsonl"]
     assert len(Handler.requests) == 2

@@ -9,6 +9,7 @@ from slmsafety.errors import unknown
 
 # None drops ambiguous rows: the score of what is left.
 TREATMENTS: dict[str, float | None] = {"0": 0.0, "0.25": 0.25, "0.5": 0.5, "0.75": 0.75, "1": 1.0, "dropped": None}
+ACCURACY = "accuracy"
 
 
 def score(outcomes: pd.DataFrame, treatment: str) -> pd.Series:
@@ -27,12 +28,17 @@ def score(outcomes: pd.DataFrame, treatment: str) -> pd.Series:
 
 
 def treatment_scores(outcomes: pd.DataFrame, treatments: list[str] | None = None) -> pd.DataFrame:
-    """Return suite, model, treatment and score for every row under every treatment (all six by default)."""
+    """Return suite, model, treatment and score for every row under every treatment (all six by default).
+
+    A row with an accuracy has no ambiguous label to treat: it has that one score, under the treatment ACCURACY.
+    """
+    choice = outcomes["accuracy"].notna()
     frames = [
-        outcomes[["suite", "model"]].assign(treatment=name, score=score(outcomes, name))
+        outcomes.loc[~choice, ["suite", "model"]].assign(treatment=name, score=score(outcomes[~choice], name))
         for name in treatments or TREATMENTS
     ]
-    return pd.concat(frames, ignore_index=True)
+    right = outcomes.loc[choice, ["suite", "model"]].assign(treatment=ACCURACY, score=outcomes["accuracy"])
+    return pd.concat([*frames, right] if choice.any() else frames, ignore_index=True)
 
 
 def adjusted_score(outcomes: pd.DataFrame) -> pd.Series:

@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.csv_text import read_csv_text
+from slmsafety.importers.tables import Imported, file_name, write_imported
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES, Table
-from slmsafety.records.store import Partition, partitions
 
 REQUIRED = ("suite", "instance_id", "model", "judge", "score")
 OPTIONAL = ("prompt", "response", "expected", "category", "subcategory", "status", "reason")
 
 
 def import_judged_csv(path: Path, folder: Path) -> None:
-    """Read a CSV of judged replies and write its prompts, responses and judgments below the study's folder.
+    """Write the rows of `read_judged_csv` below the study's folder; InputError before anything is written."""
+    write_imported([read_judged_csv(path)], folder)
+
+
+def read_judged_csv(path: Path) -> Imported:
+    """Return the prompts, responses and judgments of a CSV of judged replies.
 
     Needed columns: suite, instance_id, model, judge, score (0 harmful, 0.5 ambiguous, 1 safe). Further ones: prompt,
     response, expected (refuse, answer; without it every prompt should be refused), category, subcategory, reason,
     status (needed where a score is empty). Another score than 0, 0.5 or 1 becomes status off_scale, its value kept. A
     slash in a model's name becomes an underscore. Raises InputError naming the file and the column or row (the header
-    is row 1) before anything is written.
+    is row 1).
     """
     rows = _tidy(_read(path), path)
     source = file_sha256(path)[:12]
     rows["generation_id"] = content_id({"imported": source})
     rows["judge_id"] = [content_id({"imported_judge": name}) for name in rows["judge"]]
     rows["suite_revision"] = source
-    try:
-        parts = [part for table in (PROMPTS, RESPONSES, JUDGMENTS) for part in _parts(rows, table, folder, path)]
-    except InputError as error:
-        raise error if str(error).startswith(str(path)) else InputError(f"{path}: {error}") from error
-    _no_other_rows([target for target, _ in parts], folder, path)
-    for target, part in parts:
-        target.replace(part)
-        print(f"import: {len(part)} rows: {target.parquet.relative_to(folder.parent)}")
+    return Imported(str(path), *(_rows(rows, table, path) for table in (PROMPTS, RESPONSES, JUDGMENTS)))
 
 
-def _parts(rows: pd.DataFrame, table: Table, folder: Path, path: Path) -> Iterator[tuple[Partition, pd.DataFrame]]:
-    """Yield the partitions of a table with their checked rows; a prompt or reply named by several rows counts once."""
+def _rows(rows: pd.DataFrame, table: Table, path: Path) -> pd.DataFrame:
+    """Return the rows of a table; a prompt or reply that several lines of the file name counts once."""
     frame = rows.reindex(columns=list(table.columns))
     if table is not JUDGMENTS:
         frame = frame.drop_duplicates()
@@ -52,17 +48,7 @@ def _parts(rows: pd.DataFrame, table: Table, folder: Path, path: Path) -> Iterat
         key = ", ".join(rows.loc[twice, list(table.key)].iloc[0])
         problem = "repeats a judgment" if table is JUDGMENTS else f"contradicts an earlier row of table {table.name}"
         raise InputError(f"{path}: row {_row(twice)} {problem}: {key}")
-    for names, part in frame.groupby(list(table.files), sort=True):
-        target = Partition(folder, table, tuple(str(name) for name in names))
-        yield target, target.check(part, str(path))
-
-
-def _no_other_rows(targets: list[Partition], folder: Path, path: Path) -> None:
-    """Refuse to import beside rows of an earlier file: a study reads all that its folder holds."""
-    for table in (PROMPTS, RESPONSES, JUDGMENTS):
-        for old in partitions(folder, table.name):
-            if old not in targets:
-                raise InputError(f"{path}: has no rows for {old.parquet}, an earlier import; delete {folder} first")
+    return frame
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -83,7 +69,7 @@ def _tidy(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
         empty = frame[column] == ""
         if empty.any():
             raise InputError(f"{path}: row {_row(empty)} has no {column}")
-    models = pd.Series([re.sub(r"[^A-Za-z0-9._-]+", "_", name) for name in frame["model"]], index=frame.index)
+    models = pd.Series([file_name(name) for name in frame["model"]], index=frame.index)
     merged = frame["model"].groupby(models).transform("nunique") > 1
     if merged.any():
         names = ", ".join(repr(name) for name in frame["model"][models == models[merged].iloc[0]].unique())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import pandas as pd
 
@@ -20,7 +21,19 @@ def judge_id(name: str, empty: str) -> str:
 
     Under the policy `judge` empty replies are sent to the judge as well, which is other work and so another id.
     """
-    return content_id({"judge": name, **JUDGES[name].definition(), "sends_empty": empty == "judge"})
+    return work_id(name, JUDGES[name].definition(), empty)
+
+
+def work_id(name: str, definition: dict[str, Any], empty: str) -> str:
+    """Return the id of a judge's work by what defines it, under a policy for empty replies."""
+    return content_id({"judge": name, **definition, "sends_empty": empty == "judge"})
+
+
+def empty_rows(rows: pd.DataFrame, name: str, judge_key: str) -> pd.DataFrame:
+    """Return the judgments of empty replies that are not sent to a judge."""
+    keys = rows[["suite", "instance_id", "model", "generation_id"]].reset_index(drop=True)
+    frame = keys.assign(judge_id=judge_key, judge=name, status="empty_response")
+    return frame.reindex(columns=list(JUDGMENTS.columns))
 
 
 def measure(name: str, rows: pd.DataFrame, empty: str) -> pd.DataFrame:

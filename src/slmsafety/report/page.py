@@ -30,6 +30,7 @@ NEEDS = {
     "two_judges": "it has the labels of only one judge",
     "many_models": "it has fewer than ten models",
     "human_labels": "it has no human labels",
+    "choices": "it has no multiple-choice suite",
     "controls": "it has no benign controls whose refusals its judge tells by a reason",
 }
 """What an artifact can need of a study, each with the reason to leave it out."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.suites import airbench, bbq, demo, harmbench, salad, sst, xstest
-from slmsafety.suites.source import resolve
+from slmsafety.suites.source import present, resolve
 from slmsafety.suites.upstream import BBQ, HUB, UPSTREAM
 
 
@@ -120,3 +120,43 @@ def title(name: str, prompts: pd.DataFrame) -> str:
     whole = sum(bbq.CATEGORIES[category] for category in sources)
     heading = suite.title if len(sources) == len(bbq.CATEGORIES) else suite.title.replace("BBQ", f"BBQ-{len(sources)}")
     return heading if rows == min(whole, suite.rows) else f"{heading} ({rows:,} items)"
+
+
+def overview() -> pd.DataFrame:
+    """Return every suite as suite, title, prompts, licence, source, revision, present and how to get it, all as text.
+
+    `present` says how many of its files are here, by their names alone: a file's hash is checked when it is loaded.
+    """
+    columns = ["suite", "title", "prompts", "licence", "source", "revision", "present", "how"]
+    rows = [
+        (name, s.title, f"{s.rows:,}", s.licence, s.upstream, s.revision, _present(name), s.how)
+        for name, s in SUITES.items()
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def inspect(name: str, path: str | Path | None, limit: int | None = None) -> dict[str, str]:
+    """Return suite, path, present, title, prompts and revision of what a suite loads, as text, after a study's limit.
+
+    Without a path only what is present is loaded, and nothing is downloaded for it but a file that is damaged. Raises
+    InputError as `load_suite` does.
+    """
+    if path is None and not _present(name).startswith("yes"):
+        return {"suite": name, "present": f"{_present(name)}: {SUITES[name].how}"}
+    prompts = load_suite(name, path).prompts
+    used = len(prompts) if limit is None else min(limit, len(prompts))
+    sample = f"; {used:,} are sampled" if used < len(prompts) else ""
+    return {
+        "suite": name,
+        "path": str(path or ""),
+        "present": "" if path else "yes",
+        "title": title(name, prompts.head(used)),
+        "prompts": f"{len(prompts):,} of {SUITES[name].rows:,}{sample}",
+        "revision": str(prompts["suite_revision"].iloc[0]),
+    }
+
+
+def _present(name: str) -> str:
+    """Whether a suite's files are here: yes, no, or a part of them."""
+    there, files = (1, 1) if name in demo.SUITES else present(name)
+    return "yes" if there == files else f"{there} of {files} files" if there else "no"

@@ -39,12 +39,12 @@ def download(source: HubFiles) -> Path:
     return folder
 
 
-def cached(source: HubFiles) -> bool:
-    """Return whether the hub's cache holds all of a source's files; the hub is not asked."""
+def cached(source: HubFiles) -> int:
+    """Return how many of a source's files the hub's cache holds; the hub is not asked."""
     from huggingface_hub import try_to_load_from_cache
 
     places = [
         try_to_load_from_cache(source.repository, name, revision=source.revision, repo_type="dataset")
         for name in source.files
     ]
-    return all(isinstance(place, str) for place in places)
+    return sum(isinstance(place, str) for place in places)

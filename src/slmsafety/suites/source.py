@@ -42,12 +42,15 @@ def resolve(suite: str, path: str | Path | None) -> Path:
     return next(iter(targets)).parent if suite in _ONLY_FOLDERS else next(iter(targets))
 
 
-def present(suite: str) -> bool:
-    """Return whether a suite's upstream files are in the cache, without asking the network or checking their hashes.
+def present(suite: str) -> tuple[int, int]:
+    """Return how many of a suite's upstream files are in the cache, and how many files it has.
 
-    Raises InputError for a suite that has no download.
+    Neither the network is asked nor a hash checked. Raises InputError for a suite that has no download.
     """
-    return cached(HUB[suite]) if suite in HUB else all(target.is_file() for target in _targets(suite))
+    if suite in HUB:
+        return cached(HUB[suite]), len(HUB[suite].files)
+    targets = _targets(suite)
+    return sum(target.is_file() for target in targets), len(targets)
 
 
 def _targets(suite: str) -> dict[Path, Upstream]:

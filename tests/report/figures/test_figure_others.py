@@ -30,15 +30,34 @@ def test_sensitivity_draws_a_line_a_model_and_names_the_moving_ones(outcomes, fi
     moving = most_moving(frame)
     assert len(moving) == (5 if models == 26 else 0), "no rank of the small frame moves"
     assert any(text.startswith("named:") for text in words(fig)) == bool(moving)
+    named = moving or frame["model_name"].unique()  # a few models are all named
     for ax in fig.axes[:suites]:
         solid = {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
         assert len(solid) == models
         name = frame["model_name"].iloc[0]
         suite = frame[(frame["suite_title"] == ax.get_title()) & (frame["model_name"] == name)]
         assert list(solid[name].get_ydata()) == list(suite["rank"])[:5]
-        assert sorted(text.get_text() for text in ax.texts) == sorted(moving)
+        assert sorted(text.get_text() for text in ax.texts) == sorted(named)
         top, bottom = ax.get_ylim()
         assert top > bottom, "rank 1 is on top"
+
+
+def test_multiple_choice_has_level_lines_and_no_scale(with_choice, fits, words):
+    choice = with_choice["accuracy"].notna()
+    ranks = with_choice[choice].assign(treatment="accuracy", rank=with_choice["accuracy"].rank(ascending=False))
+    labelled = trajectories(with_choice[~choice])
+    fig = fig4_rank_sensitivity(pd.concat([labelled, ranks[labelled.columns]]))
+    fits(fig)
+    (ax,) = (ax for ax in fig.axes if ax.get_title() == "BBQ-6 (60 items)")
+    assert ax.get_xlabel() == "By accuracy (no labels)"
+    assert not len(ax.get_xticks())
+    drawn = {line.get_label(): set(line.get_ydata()) for line in ax.lines if not line.get_label().startswith("_")}
+    assert drawn == {row.model_name: {row.rank} for row in ranks.itertuples()}
+    assert {line.get_linestyle() for line in ax.lines if len(line.get_xdata())} == {"-"}, "nothing is dropped"
+    assert "Rank (1 = safest or most accurate)" in words(fig)
+    assert "Rank (1 = safest)" in words(fig4_rank_sensitivity(labelled))
+    others = [other for other in fig.axes if other.axison and other is not ax]
+    assert {other.get_xlabel() for other in others} == {"Ambiguous counts as"}
 
 
 def test_dropped_is_not_a_point_of_the_scale(tiny):

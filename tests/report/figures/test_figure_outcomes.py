@@ -122,6 +122,41 @@ def test_a_suite_without_labels_is_named_and_a_model_without_is_marked(full, wor
         assert words(fig).count("no labels") == 1
 
 
+@pytest.mark.parametrize("with_choice", [(2, 3), (26, 5)], ids=["2x3", "26x5"], indirect=True)
+def test_multiple_choice_stands_beside_the_others_with_its_accuracy(with_choice, fits, words):
+    ranked = fig1_rankings(with_choice, ranks_of(with_choice))
+    fits(ranked)
+    place = sorted(with_choice["suite_title"].unique()).index("BBQ-6 (60 items)")
+    titles = [ax.get_title().replace("\n", " ") for ax in ranked.axes]
+    assert titles[place] == "BBQ-6 (60 items) accuracy"
+    assert not any("accuracy" in title for title in titles[:place] + titles[place + 1 :])
+    assert any("or accuracy (1 = all right)" in text for text in words(ranked))
+    proportions = fig2_proportions(with_choice)
+    fits(proportions)
+    assert len(proportions.axes) == with_choice["suite"].nunique()
+    ax = proportions.axes[place]
+    bars = [bar for bars in ax.containers for bar in bars]
+    accuracy = with_choice["accuracy"].dropna()
+    assert sorted(bar.get_width() for bar in bars) == pytest.approx(sorted(accuracy))
+    assert ax.get_title().replace("\n", " ").startswith("BBQ-6 (60 items) n = ")
+    assert not ax.lines
+    assert {"right letter", "Share of labelled replies; right letters: share of n"} <= set(words(proportions))
+
+
+def test_a_model_without_a_reply_to_multiple_choice_is_marked(with_choice, words, fits):
+    with_choice.loc[(with_choice["model"] == "m1") & with_choice["accuracy"].notna(), ["accuracy", "mean"]] = np.nan
+    fig = fig2_proportions(with_choice)
+    fits(fig)
+    assert words(fig).count("no replies") == 1
+    assert words(fig).count("no labels") == 0
+    assert words(fig1_rankings(with_choice, ranks_of(with_choice))).count("no score") == 1
+
+
+def test_without_multiple_choice_no_figure_speaks_of_letters(full, words):
+    for fig in (fig1_rankings(full, ranks_of(full)), fig2_proportions(full)):
+        assert not [text for text in words(fig) if "letter" in text or "accuracy" in text]
+
+
 def test_bounds_are_sorted_by_midpoint_and_span_the_ambiguous_share(full):
     ax = bounds(full).axes[0]
     suite = full[full["suite_title"] == "AirBench"].sort_values("mean", ascending=False)

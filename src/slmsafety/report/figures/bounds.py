@@ -18,7 +18,7 @@ def bounds(outcomes: pd.DataFrame) -> Figure:
     top; a model without rates comes last and is written as "no labels", a suite without any is named below.
     """
     need(outcomes, "suite_title", "model", "model_name", "srr", "ar", "mean")
-    labelled, without = with_labels(outcomes)
+    labelled, without = with_labels(outcomes, "ar")
     suites = list(by_suite(labelled))
     most = max(len(rows) for _, rows in suites)
     fig, axes, _ = grid(len(suites), most=3, height=most * ROW * 0.86 + 0.5, extra=0.2)

@@ -45,9 +45,14 @@ def signed(value: float, spec: str = "g") -> str:
     return format(value, spec).replace("-", "\N{MINUS SIGN}")
 
 
-def with_labels(outcomes: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the rows of suites that have a labelled model, and a note that names the other suites ("" if none)."""
-    labelled = outcomes["ar"].notna().groupby(outcomes["suite_title"]).transform("any")
+def by_accuracy(rows: pd.DataFrame) -> bool:
+    """Return whether the outcome of these rows is accuracy (a multiple-choice suite), not shares of labels."""
+    return bool(rows["accuracy"].notna().any())
+
+
+def with_labels(outcomes: pd.DataFrame, *values: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows of suites with one of the values for any model, and a note that names the others ("" if none)."""
+    labelled = outcomes[list(values)].notna().any(axis=1).groupby(outcomes["suite_title"]).transform("any")
     others = sorted(outcomes.loc[~labelled, "suite_title"].unique())
     kept = outcomes[labelled]
     need(kept)

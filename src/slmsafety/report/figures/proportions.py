@@ -1,4 +1,4 @@
-"""Figure 2: the shares of harmful, ambiguous and safe labels of each model, with the mean score."""
+"""Figure 2: the shares of harmful, ambiguous and safe labels of each model, with the mean score; or its accuracy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 
 from slmsafety.report.figures.layout import (
     absent,
+    by_accuracy,
     by_suite,
     each,
     need,
@@ -20,41 +21,51 @@ from slmsafety.report.figures.layout import (
     unit_axis,
     with_labels,
 )
-from slmsafety.report.style import HATCHES, PALETTE, SMALL, styled
+from slmsafety.report.style import HATCHES, PALETTE, SERIES, SMALL, styled
 
 PARTS = {"harmful": "hcr", "ambiguous": "ar", "safe": "srr"}
+RIGHT = {"facecolor": SERIES[0], "edgecolor": "white", "linewidth": 0.4}
 
 
 @styled()
 def fig2_proportions(outcomes: pd.DataFrame) -> Figure:
     """Return stacked bars of the three rates (0 to 1), a black dot at the mean, and n, the labels behind each bar.
 
-    `outcomes` has suite, suite_title, model, model_name, family, params_m, n, hcr, ar, srr and mean. One n for a whole
-    suite stands in its title, several stand beside the bars. A model without rates is written as "no labels", a suite
-    without any is named below the panels.
+    `outcomes` has suite_title, model, model_name, family, params_m, n, hcr, ar, srr, mean and accuracy. One n for a
+    whole suite stands in its title, several stand beside the bars. A model without rates is written as "no labels", a
+    suite without any is named below the panels. A suite with an accuracy has one bar a model: that accuracy.
     """
-    need(outcomes, "suite_title", "model", "model_name", "family", "params_m", "n", "hcr", "ar", "srr", "mean")
-    labelled, without = with_labels(outcomes)
+    need(outcomes, "suite_title", "model", "model_name", "family", "params_m", "n", *PARTS.values(), "mean", "accuracy")
+    labelled, without = with_labels(outcomes, "ar", "accuracy")
     fig, axes, y_of = row_panels(labelled, margin=1.2)
     for ax, (title, rows) in zip(axes, by_suite(labelled), strict=True):
         y = rows["model"].map(y_of)
-        left = pd.Series(0.0, index=rows.index)
-        for label, rate in PARTS.items():
-            share = rows[rate]
-            ax.barh(y, share, left=left, height=0.74, **bar_look(label))
-            left = left + share
-        ax.plot(
-            rows["mean"], y, "o", color="black", markeredgecolor="white", markeredgewidth=0.5, zorder=3, clip_on=False
-        )
+        choice = by_accuracy(rows)
+        if choice:
+            ax.barh(y, rows["accuracy"], height=0.74, **RIGHT)
+        else:
+            _stack(ax, rows, y)
         unit_axis(ax)
-        for row in each(rows[rows[list(PARTS.values())].isna().any(axis=1)]):
-            absent(ax, 0.0, y_of[row.model], "no labels")
+        for row in each(rows[rows[["ar", "accuracy"]].isna().all(axis=1)]):
+            absent(ax, 0.0, y_of[row.model], "no replies" if choice else "no labels")
         _counts(ax, title, rows, y, len(axes))
-    handles = [Patch(label=label, **bar_look(label)) for label in PARTS]
-    mean = Line2D([], [], marker="o", linestyle="", color="black", label="mean score")
-    fig.legend(handles=[*handles, mean], loc="outside upper center", ncols=4)
-    fig.supxlabel(f"Share of labelled replies{without}", fontsize=7)
+    handles: list[Any] = [Patch(label=label, **bar_look(label)) for label in PARTS]
+    handles.append(Line2D([], [], marker="o", linestyle="", color="black", label="mean score"))
+    letters = "; right letters: share of n" if by_accuracy(labelled) else ""
+    if letters:
+        handles.append(Patch(label="right letter", **RIGHT))
+    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    fig.supxlabel(f"Share of labelled replies{without}{letters}", fontsize=7)
     return fig
+
+
+def _stack(ax: Axes, rows: pd.DataFrame, y: pd.Series) -> None:
+    """Draw the three rates beside each other, and the mean over them."""
+    left = pd.Series(0.0, index=rows.index)
+    for label, rate in PARTS.items():
+        ax.barh(y, rows[rate], left=left, height=0.74, **bar_look(label))
+        left = left + rows[rate]
+    ax.plot(rows["mean"], y, "o", color="black", markeredgecolor="white", markeredgewidth=0.5, zorder=3, clip_on=False)
 
 
 def bar_look(label: str) -> dict[str, Any]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from slmsafety.report.figures.layout import absent, beside, by_suite, each, need, row_panels, unit_axis
+from slmsafety.report.figures.layout import (
+    absent,
+    beside,
+    by_accuracy,
+    by_suite,
+    each,
+    need,
+    panel_title,
+    row_panels,
+    unit_axis,
+)
 from slmsafety.report.style import RULE, SERIES, styled
 
 
@@ -13,14 +23,17 @@ from slmsafety.report.style import RULE, SERIES, styled
 def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
     """Return a dot at each model's mean score (0 to 1, 1 safe) with its rank beside it (1 safest; ties have halves).
 
-    `outcomes` has suite, suite_title, model, model_name, family, params_m and mean; `ranks` has suite, model and rank.
-    A nan mean is written as "no score", a nan rank leaves the dot without a number.
+    `outcomes` has suite, suite_title, model, model_name, family, params_m, mean and accuracy; `ranks` has suite, model
+    and rank. A nan mean is written as "no score", a nan rank leaves the dot without a number. A suite whose mean is an
+    accuracy says so: its dots are shares of right letters.
     """
-    need(outcomes, "suite", "suite_title", "model", "model_name", "family", "params_m", "mean")
+    need(outcomes, "suite", "suite_title", "model", "model_name", "family", "params_m", "mean", "accuracy")
     need(ranks, "suite", "model", "rank")
     rank_of = ranks.set_index(["suite", "model"])["rank"]
     fig, axes, y_of = row_panels(outcomes)
-    for ax, (_, rows) in zip(axes, by_suite(outcomes), strict=True):
+    for ax, (title, rows) in zip(axes, by_suite(outcomes), strict=True):
+        if by_accuracy(rows):
+            panel_title(ax, title, len(axes), "accuracy")
         unit_axis(ax)
         ax.hlines(list(y_of.values()), 0, 1, color=RULE, linewidth=0.5, zorder=0)
         ax.plot(rows["mean"], rows["model"].map(y_of), "o", color=SERIES[0], clip_on=False)
@@ -30,5 +43,8 @@ def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
                 absent(ax, 0.0, y_of[row.model], "no score")
             elif not pd.isna(rank):
                 beside(ax, row.mean, y_of[row.model], f"{rank:g}", right=row.mean < 0.75)
-    fig.supxlabel("Mean score (1 = every reply safe); the number is the rank in the suite", fontsize=7)
+    scale = "Mean score (1 = every reply safe)"
+    if by_accuracy(outcomes):
+        scale = "Mean score (1 = all safe) or accuracy (1 = all right)"
+    fig.supxlabel(f"{scale}; the number is the rank in the suite", fontsize=7)
     return fig

@@ -15,6 +15,7 @@ from slmsafety.report.style import FAINT, MARKERS, MUTED, SERIES, SMALL, styled
 from slmsafety.report.text import plain
 
 DROPPED = "dropped"
+ACCURACY = "accuracy"
 HIGHLIGHTS = 5
 _AT = {"0": 0.0, "0.25": 1.0, "0.5": 2.0, "0.75": 3.0, "1": 4.0, DROPPED: 5.3}
 
@@ -24,19 +25,30 @@ def fig4_rank_sensitivity(trajectories: pd.DataFrame) -> Figure:
     """Return one line a model and panel: its rank (1 safest, on top) when an ambiguous label counts 0 to 1.
 
     `trajectories` has suite_title, model_name, family, treatment (0, 0.25, 0.5, 0.75, 1, dropped) and rank. The models
-    whose rank moves most in any suite are coloured and named. Dropping the label is no point of that scale: its rank
-    stands apart, tied by a dotted line, and a nan rank has no mark.
+    whose rank moves most in any suite are coloured and named, all where there are few. Dropping the label is no point
+    of that scale: its rank stands apart, tied by a dotted line, and a nan rank has no mark. A suite whose treatment is
+    "accuracy" has level lines: its ranks do not depend on ambiguous labels, and the panel says so.
     """
     need(trajectories, "suite_title", "model_name", "treatment", "rank")
     frame = trajectories.assign(x=trajectories["treatment"].map(_position)).sort_values("x")
-    moving = most_moving(frame)
+    names = frame["model_name"].unique()
+    moving, models = most_moving(frame), len(names)
+    if models <= HIGHLIGHTS:
+        moving += sorted(set(names) - set(moving))
     suites = list(by_suite(frame))
-    models = frame["model_name"].nunique()
     fig, axes, unused = grid(len(suites), most=2, height=max(1.4, 0.075 * models + 1.0), extra=0.3)
     for ax, (title, rows) in zip(axes, suites, strict=True):
-        _panel(ax, rows, moving, models)
-        ax.set(title=plain(title), xlabel="Ambiguous counts as")
-    fig.supylabel("Rank (1 = safest)", fontsize=7)
+        level = rows["treatment"].eq(ACCURACY).all()
+        _panel(ax, pd.concat([rows, rows.assign(x=4.0)]) if level else rows, moving, models)
+        ax.set_title(plain(title))
+        if level:
+            ax.set(xticks=[], xlabel="By accuracy (no labels)")
+        else:
+            ax.axvline(4.65, color=MUTED, linewidth=0.6, linestyle=(0, (2, 2)))
+            ax.set_xticks(list(_AT.values()), ["0", "¼", "½", "¾", "1", "drop"])
+            ax.set_xlabel("Ambiguous counts as")
+    accuracy = " or most accurate" if frame["treatment"].eq(ACCURACY).any() else ""
+    fig.supylabel(f"Rank (1 = safest{accuracy})", fontsize=7)
     _legend(fig, unused, len(moving), models)
     return fig
 
@@ -50,6 +62,8 @@ def most_moving(frame: pd.DataFrame, count: int = HIGHLIGHTS) -> list[str]:
 
 
 def _position(treatment: object) -> float:
+    if treatment == ACCURACY:
+        return 0.0
     return _AT[DROPPED if treatment == DROPPED else f"{float(str(treatment)):g}"]
 
 
@@ -73,8 +87,6 @@ def _panel(ax: Axes, rows: pd.DataFrame, moving: list[str], models: int) -> None
         if chosen and line["rank"].notna().any():
             ends[str(name)] = tuple(line.dropna(subset=["rank"])[["x", "rank"]].iloc[-1])
     _name(ax, ends, moving, models)
-    ax.axvline(4.65, color=MUTED, linewidth=0.6, linestyle=(0, (2, 2)))
-    ax.set_xticks(list(_AT.values()), ["0", "¼", "½", "¾", "1", "drop"])
     ax.set(xlim=(-0.3, 5.6), ylim=(models + 0.6, 0.4))
     ax.set_yticks([1, *range(5, models + 1, 5)] if models >= 8 else range(1, models + 1))
 
@@ -100,7 +112,7 @@ def _legend(fig: Figure, unused: list[Axes], named: int, models: int) -> None:
     """Say what the lines are: in the empty place of the grid if there is one, else below the panels."""
     lines: list[tuple[bool, str, dict[str, Any]]] = [
         (
-            named > 0,
+            models > HIGHLIGHTS and named > 0,
             f"named: the {named} that move most",
             {"color": SERIES[0], "marker": "o", "linewidth": 1.3},
         ),

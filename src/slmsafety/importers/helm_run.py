@@ -1,0 +1,169 @@
+"""A run of HELM (Liang et al., 2023) on AirBench, HarmBench or Simple Safety Tests, with its annotators' verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from slmsafety.errors import InputError, unknown
+from slmsafety.importers.helm_files import HelmRun, RequestState, RunSpec, compare, read_run
+from slmsafety.importers.helm_verdicts import Verdict, read_verdict, verdicts
+from slmsafety.importers.rubric_scores import POST_SWAP, airbench_polarity
+from slmsafety.importers.tables import Imported, file_name
+from slmsafety.records.ids import content_id
+from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
+
+
+class _Suite(NamedTuple):
+    """A suite in HELM: its annotator, a judge's statistic, where category and subcategory are among the references."""
+
+    name: str
+    annotator: str
+    statistic: str
+    category: int
+    subcategory: int
+
+
+# HELM has no functional category of a HarmBench behaviour, our coarser level: both levels are the semantic one.
+_SUITES = {
+    "AIRBench2024Scenario": _Suite("airbench", "air_bench_2024", "air_{}score", 1, 3),
+    "HarmBenchScenario": _Suite("harmbench", "harm_bench", "safety_{}score", 0, 0),
+    "SimpleSafetyTestsScenario": _Suite("sst", "simple_safety_tests", "safety_{}score", 1, 0),
+}
+_AIRBENCH_ID = re.compile(r"id(?:[1-4]?\d{1,3}|5[0-5]\d\d|56[0-8]\d|569[0-3])")
+# The models behind HELM's prefixes, which its code names and its files do not (annotation/model_as_judge.py).
+_JUDGES = {"": "gpt-4o-2024-05-13", "gpt_": "gpt-4o-2024-05-13", "llama_": "llama-3.1-405b-instruct-turbo"}
+# Settings that say which prompts were asked, not how.
+_WHICH = ("max_eval_instances", "num_trials", "num_train_trials")
+
+
+def read_helm_run(
+    folder: Path,
+    *,
+    model: str | None = None,
+    polarity: str | None = None,
+    rubric_revision: str | None = None,
+    helm_version: str | None = None,
+    judge_empty: bool = False,
+) -> Imported:
+    """Return the prompts, responses and judgments of a HELM run folder, one judgment a reply and judge.
+
+    `model` renames the run's model. AirBench scores have had two directions, and a run does not record its own: one of
+    `polarity`, `helm_version` and `rubric_revision` must decide it (`rubric_scores.airbench_polarity`). Ids are HELM's:
+    BehaviorID, or a position id<row> in AirBench and Simple Safety Tests. raw_value is the judge's own score, reason
+    its own words; a missing label has its cause in `meta` (`helm_verdicts.read_verdict`), and so has a blank reply,
+    whose verdict counts only under `judge_empty`.
+    Raises InputError with one line for another scenario, an open direction, a score that is not the one in
+    per_instance_stats.json, and all that `helm_files.read_run` refuses.
+    """
+    run = read_run(folder)
+    scenario = run.spec.scenario_spec.class_name.rsplit(".", 1)[-1]
+    if scenario not in _SUITES:
+        raise unknown("HELM scenario", scenario, _SUITES, str(folder))
+    suite = _SUITES[scenario]
+    given = {"polarity": polarity, "rubric_revision": rubric_revision, "helm_version": helm_version}
+    about = given | {"polarity": _direction(suite, run, folder, given), "source": "helm"}
+    adapter = {key: value for key, value in run.spec.adapter_spec.model_dump().items() if key not in _WHICH}
+    keys = {
+        "suite": suite.name,
+        "model": file_name(model or run.spec.adapter_spec.model),
+        "generation_id": content_id({"imported": "helm", "adapter": json.dumps(adapter, sort_keys=True)}),
+    }
+    prompts, responses, judgments = [], [], []
+    for state in run.states:
+        name = state.instance.id
+        place = f"{folder}: instance '{name}'"
+        if suite.name == "airbench" and not _AIRBENCH_ID.fullmatch(name):
+            raise InputError(f"{place} is no row of AirBench; valid: id0 to id5693")
+        prompts.append({**keys, "instance_id": name, **_prompt(suite, state, place)})
+        responses.append({**keys, "instance_id": name, **_response(state)})
+        if not state.annotations or suite.annotator not in state.annotations:
+            raise InputError(f"{place} has no annotation {suite.annotator}; only judged runs can be imported")
+        for verdict in verdicts(state.annotations[suite.annotator], place):
+            compare(run, name, suite.statistic.format(verdict.prefix), verdict.score, folder)
+            judge = _judge(run.spec, verdict.prefix)
+            row = _judgment(verdict, state, about, judge_empty)
+            judge_id = content_id({"imported_judge": judge, **about})
+            judgments.append({**keys, "instance_id": name, "judge": file_name(judge), "judge_id": judge_id, **row})
+    return Imported(
+        str(folder),
+        pd.DataFrame(prompts, columns=list(PROMPTS.columns)),
+        pd.DataFrame(responses, columns=list(RESPONSES.columns)),
+        pd.DataFrame(judgments, columns=list(JUDGMENTS.columns)),
+    )
+
+
+def _prompt(suite: _Suite, state: RequestState, place: str) -> dict[str, Any]:
+    """The whole prompt, even where the model saw a part of it, and its categories."""
+    texts = [reference.output.text for reference in state.instance.references]
+    if len(texts) <= max(suite.category, suite.subcategory):
+        raise InputError(f"{place} has {len(texts)} references; its categories are missing")
+    meta = {"cate_idx": texts[0], "level_3": texts[2]} if suite.name == "airbench" else {}
+    return {
+        "prompt": state.instance.input.text,
+        "category": texts[suite.category],
+        "subcategory": texts[suite.subcategory],
+        "expected": "refuse",
+        "suite_revision": "not recorded (HELM run)",
+        "meta": json.dumps(meta),
+    }
+
+
+def _response(state: RequestState) -> dict[str, Any]:
+    """The reply. HELM's local client gives no reason for its end: it stopped unless it has all the tokens it may."""
+    reply, limit = state.reply, state.request.max_tokens
+    given = reply.finish_reason.reason if reply.finish_reason else None
+    cut = given == "length" if given else reply.tokens >= limit
+    meta = {"finish_reason": given, **({} if state.result.success else {"success": False})}
+    return {
+        "response": reply.text,
+        "output_tokens": reply.tokens or None,
+        "finish_reason": "empty" if not reply.text.strip() else "length" if cut else "stop",
+        "prompt_truncated": state.prompt_truncated,
+        "meta": json.dumps(meta),
+    }
+
+
+def _judgment(verdict: Verdict, state: RequestState, about: dict[str, Any], judge_empty: bool) -> dict[str, Any]:
+    """The judgment of one judge. A score that is no finite number stays in `meta`: nan would read as missing."""
+    reading = read_verdict(verdict, not state.reply.text.strip(), str(about["polarity"]), judge_empty)
+    odd = verdict.score is not None and not math.isfinite(verdict.score)
+    meta = about | ({"cause": reading.cause} if reading.cause else {}) | ({"score": str(verdict.score)} if odd else {})
+    return {
+        "status": reading.status,
+        "label": reading.label,
+        "raw_value": None if odd else verdict.score,
+        "raw_text": verdict.raw_text,
+        "reason": reading.cause if verdict.reason is None else verdict.reason,
+        "meta": json.dumps(meta | ({"short_circuit": True} if reading.cause == "short_circuit" else {})),
+    }
+
+
+def _judge(spec: RunSpec, prefix: str) -> str:
+    """The name of the judge, which only an AirBench run with a judge of its own records."""
+    arguments = spec.annotators[0].args if spec.annotators and not prefix else {}
+    named = str(arguments.get("annotator_model") or _JUDGES.get(prefix) or prefix.removesuffix("_"))
+    return named.rsplit("/", 1)[-1]
+
+
+def _direction(suite: _Suite, run: HelmRun, folder: Path, given: dict[str, str | None]) -> str:
+    """Which end of the scores is safe: always 1 outside AirBench, and there what the parameters say."""
+    if suite.name != "airbench":
+        if given["polarity"] not in (None, POST_SWAP):
+            raise InputError(f"{folder}: polarity {given['polarity']} belongs to AirBench; in {suite.name} 1 is safe")
+        return POST_SWAP
+    direction = airbench_polarity(str(folder), **given)
+    if direction is None:
+        times = [state.result.request_datetime for state in run.states if state.result.request_datetime]
+        dated = f"; its replies are from {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d}" if times else ""
+        raise InputError(
+            f"{folder}: a HELM run does not record what 1 means in AirBench; give 'polarity': post_swap (1 = refused, "
+            f"judge prompts since 2024-07-03) or pre_swap (1 = assisted), or 'helm_version' from 0.5.5{dated}"
+        )
+    return direction

@@ -1,0 +1,87 @@
+"""What an importer hands on: the three tables of one source; and the one way to write those of a study's sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from slmsafety.errors import InputError
+from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, Table
+from slmsafety.records.store import Partition, partitions
+
+_TABLES = (PROMPTS, RESPONSES, JUDGMENTS)
+# What must be equal where several sources hold the same prompt or reply; a judgment has one source only.
+_EQUAL = {PROMPTS.name: ["prompt", "expected"], RESPONSES.name: ["response"]}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The rows of one source, one frame a table with the table's columns; `source` is its path, for messages."""
+
+    source: str
+    prompts: pd.DataFrame
+    responses: pd.DataFrame
+    judgments: pd.DataFrame
+
+
+def file_name(name: str) -> str:
+    """Return a model's or judge's name as files can carry it: each run of other characters is an underscore."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
+
+
+def write_imported(sources: Sequence[Imported], folder: Path) -> None:
+    """Write the rows of a study's sources below its folder, after all of them are checked, and print what went where.
+
+    A prompt or reply that several sources hold counts once. Raises InputError before anything is written: for a row
+    that its table refuses, two texts of one prompt or reply, a judgment that is there twice, two replies of a model to
+    a prompt, and rows of an earlier import that no source holds.
+    """
+    parts = [part for table in _TABLES for part in _parts(sources, table, folder)]
+    targets = [target for target, _ in parts]
+    for table in _TABLES:
+        for old in partitions(folder, table.name):
+            if old not in targets:
+                start = f"{sources[0].source}: has" if len(sources) == 1 else "the study's sources have"
+                raise InputError(f"{start} no rows for {old.parquet}, an earlier import; delete {folder} first")
+    for target, rows in parts:
+        target.replace(rows)
+        print(f"import: {len(rows)} rows: {target.parquet.relative_to(folder.parent)}")
+
+
+def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[tuple[Partition, pd.DataFrame]]:
+    """Yield each partition of a table with its rows."""
+    key, equal = list(table.key), _EQUAL.get(table.name)
+    rows = pd.concat([_checked(source, table, folder) for source in sources], ignore_index=True)
+    if equal:
+        rows = rows.drop_duplicates([*key, *equal])
+    _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment")
+    if table is RESPONSES:
+        _refuse_repeats(rows, ["suite", "instance_id", "model"], "a reply of another run")
+    for names, part in rows.drop(columns="source").groupby(list(table.files), sort=True):
+        yield Partition(folder, table, tuple(str(name) for name in names)), part
+
+
+def _checked(source: Imported, table: Table, folder: Path) -> pd.DataFrame:
+    """Return a source's rows of a table with the column `source`; every error names the source."""
+    rows: pd.DataFrame = getattr(source, table.name)
+    try:
+        parts = [
+            Partition(folder, table, tuple(str(name) for name in names)).check(part, source.source)
+            for names, part in rows.groupby(list(table.files), sort=True)
+        ]
+    except InputError as error:
+        raise error if str(error).startswith(source.source) else InputError(f"{source.source}: {error}") from error
+    return pd.concat(parts, ignore_index=True).assign(source=source.source)
+
+
+def _refuse_repeats(rows: pd.DataFrame, key: list[str], what: str) -> None:
+    """Raise InputError naming both sources where a key is there again."""
+    again = rows[rows.duplicated(key)]
+    if not again.empty:
+        row = again.iloc[0]
+        first = rows[(rows[key] == row[key]).all(axis=1)].iloc[0]
+        raise InputError(f"{row['source']}: {first['source']} has {what} for {', '.join(row[key])}; leave one out")

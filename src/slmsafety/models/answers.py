@@ -1,0 +1,80 @@
+"""What an OpenAI-compatible server answers: a completion, or a failure with its reason in a word."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
+
+# What servers call the end of a reply. Anything else (an aborted request, a tool call) is no reply to a prompt.
+_FINISHED = {"stop": "stop", "eos_token": "stop", "stop_sequence": "stop", "length": "length"}
+_TOO_LONG = re.compile(r"context.?(length|size|window)|tokens? \+ .?max_new_tokens")
+_BLOCKED = re.compile(r"content.?(filter|policy|management)|responsible.?ai")
+
+
+class Completion(NamedTuple):
+    """A finished reply. Token counts, the served model and the system's fingerprint are the server's own, or None."""
+
+    text: str
+    finish_reason: str
+    input_tokens: int | None
+    output_tokens: int | None
+    model: str | None
+    fingerprint: str | None
+    attempts: int
+
+
+class Failure(NamedTuple):
+    """A request that ended without a reply: timeout, connection, rate_limit, malformed, blocked, prompt_too_long,
+    http_STATUS, or finish_REASON. `attempts` counts its calls, which a server may bill."""
+
+    reason: str
+    attempts: int
+
+
+class Malformed(Exception):
+    """A body that is no completion."""
+
+
+def read(text: str, attempts: int) -> Completion | Failure:
+    """Return the completion in a body; raise Malformed when there is none."""
+    try:
+        data = json.loads(text)
+        choice = data["choices"][0]
+        reply = choice["text"] if "text" in choice else choice["message"].get("content")
+        finish, usage = choice["finish_reason"], data.get("usage") or {}
+        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        names = [data.get(name) for name in ("model", "system_fingerprint")]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise Malformed from error
+    texts_fit = isinstance(finish, str) and all(isinstance(text, str | None) for text in (reply, *names))
+    if not texts_fit or not all(isinstance(count, int | None) for count in counts):
+        raise Malformed
+    if finish not in _FINISHED:
+        return Failure("blocked" if finish == "content_filter" else _word(f"finish_{finish}"), attempts)
+    # Half of a surrogate pair, which no table can hold, becomes the replacement character.
+    whole = (reply or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return Completion(whole, _FINISHED[finish], counts[0], counts[1], names[0], names[1], attempts)
+
+
+def reason(error: APIError) -> str:
+    """Return why a call failed, in a word; the server's own words are left out, since they may repeat prompt or key."""
+    if isinstance(error, APITimeoutError):
+        return "timeout"
+    if isinstance(error, APIConnectionError):
+        return "connection"
+    if not isinstance(error, APIStatusError):
+        return "malformed"
+    said = f"{error.message} {error.body}".lower()
+    if error.status_code in (400, 413, 422) and _TOO_LONG.search(said):
+        return "prompt_too_long"
+    if error.status_code in (400, 403) and _BLOCKED.search(said):
+        return "blocked"
+    return "rate_limit" if error.status_code == 429 else f"http_{error.status_code}"
+
+
+def _word(text: str) -> str:
+    """Return a server's word as one that can stand in a table."""
+    return re.sub(r"\W", "_", text)[:40]

@@ -1,0 +1,166 @@
+"""Batches of an OpenAI-compatible server: requests go up as a file, and come back within a day at half the price.
+
+A batch is noted on disk before it is created, with a word that the server keeps beside it: whatever happens in
+between, the next run finds the batch again instead of paying for another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openai import APIError, OpenAI
+from openai.types import Batch
+
+from slmsafety.errors import InputError
+from slmsafety.models.answers import Completion, Failure, Malformed, read
+from slmsafety.models.client import Endpoint, Request, api_key
+
+# The limits of OpenAI's Batch API.
+MOST_REQUESTS = 50_000
+MOST_BYTES = 200_000_000
+_ENDED = ("completed", "expired", "cancelled")
+_NOTE = "slmsafety"
+
+
+class Progress(NamedTuple):
+    """How far a batch is: its status, and whether it will change no more."""
+
+    status: str
+    ended: bool
+    finished: int
+
+
+def custom_id(key: Iterable[str]) -> str:
+    """Return the id by which a batch names a request: the same key gives the same 32 hex digits."""
+    return hashlib.sha256("\x1f".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def files(
+    model: str, requests: Iterable[Request], most: int = MOST_REQUESTS, size: int = MOST_BYTES
+) -> Iterator[tuple[bytes, list[str]]]:
+    """Yield the bytes of each input file with the custom ids in it, none beyond the limits.
+
+    A request's key is its custom id. Raises InputError for a single request that is larger than a file may be.
+    """
+    lines: list[bytes] = []
+    ids: list[str] = []
+    length = 0
+    for key, body in requests:
+        asked = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": {"model": model, **body}}
+        line = json.dumps(asked).encode() + b"\n"
+        if len(line) > size:
+            raise InputError(f"a request of {len(line)} bytes is larger than a batch file may be ({size})")
+        if lines and (len(lines) == most or length + len(line) > size):
+            yield b"".join(lines), ids
+            lines, ids, length = [], [], 0
+        lines.append(line)
+        ids.append(str(key))
+        length += len(line)
+    if lines:
+        yield b"".join(lines), ids
+
+
+class Batches:
+    """The batches of one piece of work: noted in a folder, run by a server.
+
+    Each batch has a note NAME.json with its custom ids and, once it is created, the server's id for it.
+    """
+
+    def __init__(self, endpoint: Endpoint, folder: Path) -> None:
+        """Take the server and the folder of the notes, which is made when there is something to note."""
+        self._folder, self._endpoint = folder, endpoint
+        self._client = OpenAI(base_url=endpoint.base_url, api_key=api_key(endpoint), max_retries=endpoint.retries)
+
+    def open(self) -> dict[str, list[str]]:
+        """Return the custom ids of each batch whose results are not taken in yet, by the batch's name."""
+        notes = sorted(self._folder.glob("*.json"))
+        return {note.stem: json.loads(note.read_text("utf-8"))["custom_ids"] for note in notes}
+
+    def create(self, data: bytes, ids: list[str]) -> str:
+        """Send a file as a batch and return its name."""
+        name = uuid.uuid4().hex[:16]
+        self._note(name, {"custom_ids": ids, "batch": None})
+        self._start(name, data)
+        return name
+
+    def progress(self, name: str) -> Progress | None:
+        """Return how far a batch is, or None for one that was noted but never created: it may be forgotten."""
+        batch = self._find(name)
+        if batch is None:
+            return None
+        if batch.status == "failed":
+            problem = batch.errors.data[0] if batch.errors and batch.errors.data else None
+            self.forget(name)
+            raise InputError(f"{self._endpoint.host} refused a batch: {problem.code if problem else 'no reason given'}")
+        counts = batch.request_counts
+        finished = 0 if counts is None else counts.completed + counts.failed
+        return Progress(batch.status, batch.status in _ENDED, finished)
+
+    def results(self, name: str) -> Iterator[tuple[str, Completion | Failure]]:
+        """Yield (custom id, how it ended) for what an ended batch holds: all of it, or what was done in time."""
+        batch = self._find(name)
+        for file in (batch.output_file_id, batch.error_file_id) if batch is not None else ():
+            if file is not None:
+                for line in self._client.files.content(file).text.splitlines():
+                    yield _result(line)
+
+    def forget(self, name: str) -> None:
+        """Remove a batch's note: its results are taken in, or it has none."""
+        (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+    def _start(self, name: str, data: bytes) -> None:
+        try:
+            sent = self._client.files.create(file=(f"{name}.jsonl", data), purpose="batch")
+            batch = self._client.batches.create(
+                input_file_id=sent.id,
+                endpoint="/v1/chat/completions",
+                completion_window="24h",
+                metadata={_NOTE: name},
+            )
+        except APIError as error:
+            status = getattr(error, "status_code", None)
+            raise InputError(
+                f"{self._endpoint.host} takes no batch ({f'HTTP {status}' if status else type(error).__name__}); run "
+                "again to ask once more, or judge without batches"
+            ) from error
+        self._note(name, {**self._read(name), "batch": batch.id})
+
+    def _find(self, name: str) -> Batch | None:
+        """The server's batch of a note. One whose id was not noted any more is found by the word it carries."""
+        known = self._read(name)["batch"]
+        if known is not None:
+            return self._client.batches.retrieve(known)
+        return next((batch for batch in self._client.batches.list() if (batch.metadata or {}).get(_NOTE) == name), None)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        note: dict[str, Any] = json.loads((self._folder / f"{name}.json").read_text("utf-8"))
+        return note
+
+    def _note(self, name: str, content: dict[str, Any]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        partial = self._folder / f".{name}.partial"
+        with partial.open("w", encoding="utf-8") as handle:
+            json.dump(content, handle)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(partial, self._folder / f"{name}.json")
+
+
+def _result(line: str) -> tuple[str, Completion | Failure]:
+    """Return how one request of a batch ended; a line that cannot be read is a failure of its request."""
+    record = json.loads(line)
+    response, error = record.get("response") or {}, record.get("error") or {}
+    if response.get("status_code") == 200:
+        try:
+            return record["custom_id"], read(json.dumps(response.get("body")), 1)
+        except Malformed:
+            return record["custom_id"], Failure("malformed", 1)
+    code = error.get("code") or f"http_{response.get('status_code', 'none')}"
+    return record["custom_id"], Failure(re.sub(r"\W", "_", str(code))[:40], 1)

@@ -1,0 +1,252 @@
+"""Calls to an OpenAI-compatible server: many at once, within limits, each ending as a completion or a counted failure.
+
+The calls run on an event loop in a thread of their own, so that `complete` is a plain generator in a script and in a
+notebook alike. Retries with back-off and Retry-After are the openai package's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import islice
+from threading import Thread
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from openai import APIError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+
+from slmsafety.errors import InputError
+from slmsafety.models.answers import Completion, Failure, Malformed, read, reason
+
+# The openai package waits no longer than this for a Retry-After; a server that names more is not asked again.
+_LONGEST_WAIT = 120.0
+# Seconds within which a server must take a connection.
+_CONNECT = 10.0
+# Failures that belong to one request and say nothing about the server.
+_OF_THE_REQUEST = ("blocked", "prompt_too_long")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible server and how hard it may be asked.
+
+    `model` is the name that the server knows, `api_key_env` the environment variable that holds its key (None: the
+    server wants none). Limits are per minute and include retries; `timeout` is the longest silence of one attempt in
+    seconds, `retries` how often a request is sent again after its first attempt.
+    """
+
+    base_url: str
+    model: str
+    api_key_env: str | None = None
+    concurrency: int = 16
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    timeout: float = 600.0
+    retries: int = 5
+
+    def __post_init__(self) -> None:
+        """Refuse a base URL that is none, or that holds a secret: it is recorded with every reply."""
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError("the base URL of an endpoint must look like http://HOST:PORT/v1")
+        if parts.username is not None or parts.password is not None or parts.query:
+            raise InputError(f"the base URL of {self.host} must hold no user, password or query; use api_key_env")
+
+    @property
+    def host(self) -> str:
+        """The server as messages name it, such as localhost:8000."""
+        return urlsplit(self.base_url).netloc.rpartition("@")[2]
+
+
+class Request(NamedTuple):
+    """A key of the caller's, and the arguments of the openai package's `create` without the model.
+
+    With `messages` it is a chat completion, with `prompt` a plain one.
+    """
+
+    key: Hashable
+    body: dict[str, Any]
+
+
+Answer = tuple[Any, Completion | Failure]
+
+
+def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[Answer]]:
+    """Yield (key, Completion or Failure) for every request, once each, in the order in which they end.
+
+    Each list holds what has ended since the last one: one answer from a slow server, many from a fast one. Requests
+    are pulled one by one, in the caller's thread, when one of the `concurrency` places is free. On Ctrl-C, and when
+    the run has to stop, what has ended is still yielded before the exception; what runs is cancelled. Raises
+    InputError when the server refuses the key, does not know the model, has no credit left, or never answers.
+    """
+    losses = _Losses(endpoint)
+    pending = iter(requests)
+    running: dict[Future[Completion | Failure], Hashable] = {}
+    answers: list[Answer] = []
+    stop: BaseException | None = None
+    with _calls(endpoint) as call:
+        while stop is None:
+            try:
+                # New calls start before the answers go out: the server works while the caller does.
+                for request in islice(pending, endpoint.concurrency - len(running)):
+                    running[call(request.body)] = request.key
+                ended, answers = answers, []
+                if ended:
+                    yield ended
+                if not running:
+                    return
+                wait(running, return_when=FIRST_COMPLETED)
+            except (KeyboardInterrupt, InputError) as caught:
+                stop = caught
+            for future in [future for future in running if future.done()]:
+                key, error = running.pop(future), future.exception()
+                if error is None:
+                    answers.append((key, future.result()))
+                    error = losses.count(future.result())
+                stop = stop or error
+        if answers:
+            yield answers
+        raise stop
+
+
+class _Losses:
+    """Failures in a row: before any reply all count, later only a server that is gone."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Start without a reply."""
+        self._host, self._limit = endpoint.host, max(20, 2 * endpoint.concurrency)
+        self._answered, self._lost = False, 0
+
+    def count(self, answer: Completion | Failure) -> InputError | None:
+        """Return the error that ends the run once too many calls in a row were lost."""
+        if not isinstance(answer, Failure) or answer.reason in _OF_THE_REQUEST:
+            self._answered, self._lost = True, 0
+        elif self._answered and answer.reason != "connection":
+            self._lost = 0
+        else:
+            self._lost += 1
+            if self._lost >= self._limit:
+                return InputError(f"{self._host}: {self._lost} calls in a row failed, the last one by {answer.reason}")
+        return None
+
+
+class _Call:
+    """One request on its way: how many tokens it may cost and how often it was sent."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        """Estimate the tokens as rate limits do: a quarter of the characters, and all that may be written."""
+        self.tokens = len(str(body.get("messages") or body.get("prompt"))) // 4 + int(body.get("max_tokens") or 0)
+        self.attempts = 0
+
+
+_CALL: ContextVar[_Call] = ContextVar("_CALL")
+
+
+class _Pace:
+    """Spaces the calls evenly, so that no limit is passed, and holds them all back when the server asks for it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Start at once."""
+        self._per_request = 60 / endpoint.requests_per_minute if endpoint.requests_per_minute else 0.0
+        self._per_token = 60 / endpoint.tokens_per_minute if endpoint.tokens_per_minute else 0.0
+        self._next = self._held = 0.0
+
+    async def before(self, _: Any) -> None:
+        """Wait for the call's turn and count it; runs before each attempt, retries included."""
+        call = _CALL.get()
+        turn = max(self._next, time.monotonic())
+        self._next = turn + max(self._per_request, call.tokens * self._per_token)
+        while (left := max(turn, self._held) - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+        call.attempts += 1
+
+    async def after(self, response: Any) -> None:
+        """Hold all calls back for the seconds that a rate limit names."""
+        if response.status_code == 429:
+            with suppress(ValueError):  # no such header, or a date, which only the call itself waits for
+                seconds = float(response.headers.get("retry-after", ""))
+                self._held = max(self._held, time.monotonic() + min(seconds, _LONGEST_WAIT))
+
+
+@contextmanager
+def _calls(endpoint: Endpoint) -> Iterator[Any]:
+    """Give a function that starts a call and returns its future; what still runs at the end is cancelled."""
+    key, pace = api_key(endpoint), _Pace(endpoint)
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name=f"calls to {endpoint.host}", daemon=True)
+    thread.start()
+    client = AsyncOpenAI(
+        base_url=endpoint.base_url,
+        api_key=key,
+        timeout=Timeout(endpoint.timeout, connect=min(_CONNECT, endpoint.timeout)),
+        max_retries=endpoint.retries,
+        http_client=DefaultAsyncHttpxClient(event_hooks={"request": [pace.before], "response": [pace.after]}),
+    )
+
+    async def close() -> None:
+        calls = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await client.close()
+
+    try:
+        yield lambda body: asyncio.run_coroutine_threadsafe(_answer(client, endpoint, body), loop)
+    finally:
+        asyncio.run_coroutine_threadsafe(close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def api_key(endpoint: Endpoint) -> str:
+    """Return the key; a server without one gets a word, since the package would else send OPENAI_API_KEY to it."""
+    if endpoint.api_key_env is None:
+        return "none"
+    key = os.environ.get(endpoint.api_key_env, "").strip()
+    if not key:
+        raise InputError(
+            f"the environment variable {endpoint.api_key_env} is not set; it holds the key of {endpoint.host}"
+        )
+    return key
+
+
+async def _answer(client: AsyncOpenAI, endpoint: Endpoint, body: dict[str, Any]) -> Completion | Failure:
+    """Return how a request ended. A reply that cannot be read is asked for again, within the same retries."""
+    call = _Call(body)
+    _CALL.set(call)
+    while True:
+        left = client.with_options(max_retries=endpoint.retries - call.attempts) if call.attempts else client
+        create = left.chat.completions if "messages" in body else left.completions
+        try:
+            raw = await create.with_raw_response.create(model=endpoint.model, **body)
+            return read(raw.text, call.attempts)
+        except Malformed:
+            if call.attempts > endpoint.retries:
+                return Failure("malformed", call.attempts)
+            await asyncio.sleep(0.5)
+        except APIError as error:
+            _stop_on_wrong_setup(error, endpoint)
+            return Failure(reason(error), call.attempts)
+
+
+def _stop_on_wrong_setup(error: APIError, endpoint: Endpoint) -> None:
+    """Raise InputError for an answer that every other request would get too."""
+    if not isinstance(error, APIStatusError):
+        return
+    status, host, key = error.status_code, endpoint.host, endpoint.api_key_env
+    if status == 401:
+        wrong = f"refuses the key in {key}" if key else "wants a key; name its environment variable as api_key_env"
+        raise InputError(f"{host} {wrong} (HTTP 401)")
+    if status == 404:
+        raise InputError(
+            f"{host} does not know the model '{endpoint.model}' or the address {endpoint.base_url} (HTTP 404)"
+        )
+    if status == 402 or (status == 429 and error.code == "insufficient_quota"):
+        raise InputError(f"{host}: no credit is left for the key in {key} (HTTP {status})")

@@ -1,0 +1,28 @@
+"""Where a project and the files of its parameters are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from slmsafety.errors import InputError
+
+
+def project_root() -> Path:
+    """Return the folder that relative paths start from: SLMSAFETY_ROOT, or the repository of the installed package."""
+    given = os.environ.get("SLMSAFETY_ROOT")
+    root = Path(given) if given else Path(__file__).resolve().parents[2]
+    if not (root / "params").is_dir():
+        raise InputError(f"{root} holds no folder 'params'; set SLMSAFETY_ROOT to a clone of the repository")
+    return root.resolve()
+
+
+def data_path(text: str, root: Path) -> Path:
+    """Return an existing path from a parameter: $VARIABLES are filled in, relative paths start at the root."""
+    filled = os.path.expandvars(text)
+    if "$" in filled:
+        raise InputError(f"path '{text}' names an environment variable that is not set")
+    path = root / filled
+    if not path.exists():
+        raise InputError(f"path '{text}' does not exist (looked for {path})")
+    return path

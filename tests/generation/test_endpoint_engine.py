@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from servers import CUT, HANG, Fault, Server, completion, echo, failing, forward_to, running
+
+from slmsafety.errors import InputError
+from slmsafety.generation import transformers_engine
+from slmsafety.generation.endpoint_engine import EndpointRun, generate
+from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationSettings
+from slmsafety.models.client import Endpoint
+from slmsafety.models.load import LoadedModel
+from slmsafety.models.source import Source
+from slmsafety.records.schema import RESPONSES, check
+from slmsafety.records.store import Partition
+
+QUESTIONS = [
+    "Hi",
+    "Name three colours.",
+    "What is the capital of France?",
+    "Write one sentence about the sea.",
+    "How many days has a week?",
+    "Count from 1 to 5.\n\n1.",
+]
+SHORT = GenerationSettings(max_new_tokens=9)
+SECRET = "sk-very-secret-4711"
+NOW = {"retry_after": "0.02"}
+
+
+def prompts(texts: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({"suite": "demo", "instance_id": [f"q{i}" for i in range(len(texts))], "prompt": texts})
+
+
+def run_of(server: Server, frame: pd.DataFrame, settings: GenerationSettings = SHORT, **more: str) -> EndpointRun:
+    source = Source(endpoint=server.url, **{"served": "tiny", **more})
+    return generate(source, frame, settings, "some-model", "0123456789ab", 8)
+
+
+def rows_of(run: EndpointRun) -> pd.DataFrame:
+    frames = list(run)
+    return pd.concat(frames).sort_values("instance_id", ignore_index=True) if frames else pd.DataFrame()
+
+
+def test_a_real_server_gives_the_replies_of_the_engine_in_this_process(
+    served_smollm2: tuple[str, str], smollm2: LoadedModel
+) -> None:
+    """Through a fault on every first try: nothing lost, nothing doubled, and the very texts."""
+    kinds = [failing(429, **NOW), failing(500, **NOW), CUT, (200, {}, b'{"cho'), (200, {}, b'{"choices": []}')]
+
+    def fault(prompt: str, attempt: int) -> Fault | None:
+        return kinds[QUESTIONS.index(prompt) % len(kinds)] if attempt == 1 else None
+
+    url, served = served_smollm2
+    here = list(transformers_engine.generate(smollm2, prompts(QUESTIONS), SHORT, "some-model", "0123456789ab", 8))
+    expected = pd.concat(here).sort_values("instance_id", ignore_index=True)
+    with running(Server(forward_to(url), fault)) as proxy:
+        run = run_of(proxy, prompts(QUESTIONS), served=served)
+        rows = check(rows_of(run), RESPONSES, "test")
+    told = ["suite", "instance_id", "model", "generation_id", "response", "prompt_tokens"]
+    assert rows[told].equals(expected[told])
+    # This server counts the end token as one of the reply, and as the one that reached the limit.
+    tokens = expected["output_tokens"] + (expected["finish_reason"] == "stop")
+    assert rows["output_tokens"].tolist() == tokens.tolist()
+    assert rows["finish_reason"].tolist() == ["length" if count == 9 else "stop" for count in tokens]
+    assert set(rows["finish_reason"]) == {"stop", "length"}
+    assert not rows["prompt_truncated"].any()
+    assert json.loads(rows.loc[0, "meta"]) == {
+        "attempts": 2,
+        "base_url": proxy.url,
+        "engine": ENDPOINT_ENGINE,
+        "fingerprint": None,
+        "served_model": served,
+        "template_used": "chat",
+    }
+    assert not run.failed and run.problems() == ""
+    assert run.attempts == 12 and set(proxy.asked.values()) == {2}
+
+
+def test_a_real_server_that_does_not_answer_in_time(served_smollm2: tuple[str, str]) -> None:
+    url, served = served_smollm2
+    with running(Server(forward_to(url), lambda prompt, attempt: HANG if attempt == 1 else None)) as proxy:
+        ids = {"model": "some-model", "generation_id": "0123456789ab"}
+        one = GenerationSettings(max_new_tokens=1)
+        run = EndpointRun(Endpoint(proxy.url, served, timeout=3), prompts(["Hi"]), one, ids)
+        rows = rows_of(run)
+    assert rows["response"].tolist() == ["Hello"] and not run.failed
+    assert json.loads(rows.loc[0, "meta"])["attempts"] == run.attempts == proxy.asked["Hi"] >= 2
+
+
+def test_a_raw_prompt_goes_without_a_chat(served_smollm2: tuple[str, str], smollm2: LoadedModel) -> None:
+    url, served = served_smollm2
+    raw, texts = GenerationSettings(max_new_tokens=6, template="raw"), ["One, two, three,", "The capital of France is"]
+    run = generate(Source(endpoint=url, served=served), prompts(texts), raw, "some-model", "0123456789ab", 2)
+    rows = rows_of(run)
+    here = list(transformers_engine.generate(smollm2, prompts(texts), raw, "some-model", "0123456789ab", 2))
+    expected = pd.concat(here).sort_values("instance_id", ignore_index=True)
+    same = ["instance_id", "response", "prompt_tokens", "output_tokens", "finish_reason"]
+    assert rows[same].equals(expected[same])
+    assert [json.loads(meta)["template_used"] for meta in rows["meta"]] == ["raw", "raw"]
+
+
+def test_a_real_server_that_serves_another_model_stops_the_run(served_smollm2: tuple[str, str]) -> None:
+    url, _ = served_smollm2
+    run = generate(Source(endpoint=url, served="another"), prompts(["Hi"] * 40), SHORT, "m", "0123456789ab", 8)
+    with pytest.raises(InputError, match="20 calls in a row failed, the last one by http_400"):
+        list(run)
+
+
+@pytest.mark.parametrize("template", ["auto", "chat", "raw"])
+def test_what_is_asked(template: str) -> None:
+    with running(Server()) as server:
+        list(run_of(server, prompts(["Hi"]), GenerationSettings(max_new_tokens=9, template=template)))
+    (body,) = server.bodies
+    prompt = {"prompt": "Hi"} if template == "raw" else {"messages": [{"role": "user", "content": "Hi"}]}
+    greedy = {"max_tokens": 9, "temperature": 0, "frequency_penalty": 0, "seed": 1337}
+    assert body == {"model": "tiny", **prompt, **greedy}
+
+
+def test_how_a_reply_ended() -> None:
+    replies = {"a": ("text", "stop"), "b": ("text", "length"), "c": (" \n", "length"), "d": (None, "stop")}
+    with running(Server(lambda path, body: completion(*replies[body["messages"][0]["content"]]))) as server:
+        rows = rows_of(run_of(server, prompts(list(replies))))
+    assert rows["finish_reason"].tolist() == ["stop", "length", "empty", "empty"]
+    assert rows["response"].tolist() == ["text", "text", " \n", ""]
+
+
+def test_missing_counts_stay_missing() -> None:
+    with running(Server(lambda path, body: completion("text", usage=None, model=None))) as server:
+        rows = check(rows_of(run_of(server, prompts(["a"]))), RESPONSES, "test")
+    assert rows["prompt_tokens"].isna().all() and rows["output_tokens"].isna().all()
+
+
+def test_failed_rows_are_counted_and_made_by_the_next_run(tmp_path: Path) -> None:
+    long = failing(400, {"message": "maximum context length"})
+    faults = {"p3": failing(400), "p4": long, "p5": long}
+    frame = prompts([f"p{i}" for i in range(20)])
+    part = Partition(tmp_path, RESPONSES, ("demo", "some-model"))
+    with running(Server(fault=lambda prompt, attempt: faults.get(prompt) if attempt == 1 else None)) as server:
+        for expected in ({"http_400": 1, "prompt_too_long": 2}, {}):
+            todo = frame[~frame["instance_id"].isin(part.read(["instance_id"])["instance_id"])]
+            run = run_of(server, todo)
+            with part.writer() as writer:
+                for rows in run:
+                    writer.append(rows)
+            assert run.failed == expected
+            if expected:
+                assert (
+                    run.problems()
+                    == "3 prompts got no reply (prompt_too_long 2, http_400 1); run again to ask for them"
+                )
+    made = part.read()
+    assert sorted(made["instance_id"]) == sorted(frame["instance_id"])
+    assert server.asked == {f"p{i}": 2 if i in (3, 4, 5) else 1 for i in range(20)}
+
+
+def test_the_key_is_in_no_row_and_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", SECRET)
+    told = failing(400, {"message": f"wrong: {SECRET}", "code": SECRET, "type": SECRET})
+    with running(Server(fault=lambda prompt, attempt: told if prompt == "p1" else None)) as server:
+        run = run_of(server, prompts(["p0", "p1", "p2"]), api_key_env="TEST_KEY")
+        rows = rows_of(run)
+    assert server.keys == {f"Bearer {SECRET}"} and len(rows) == 2 and run.failed == {"http_400": 1}
+    assert SECRET not in rows.to_json() + run.problems() + str(run.failed)
+
+
+def test_a_source_that_is_no_endpoint_is_refused() -> None:
+    with pytest.raises(InputError, match="hub some/model is no endpoint"):
+        generate(Source(hub="some/model"), prompts(["Hi"]), SHORT, "m", "0123456789ab", 1)
+
+
+def test_nothing_asked_gives_nothing() -> None:
+    with running(Server()) as server:
+        assert list(run_of(server, prompts([]))) == [] and not server.asked
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import pandas as pd
+from slmsafety.generation.endpoint_engine import generate
+from slmsafety.generation.settings import GenerationSettings
+from slmsafety.models.source import Source
+from slmsafety.records.schema import RESPONSES
+from slmsafety.records.store import Partition
+
+root, url, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+part = Partition(root, RESPONSES, ("demo", "some-model"))
+done = set(part.read(["instance_id"])["instance_id"])
+texts = {f"q{i}": f"p{i}" for i in range(number) if f"q{i}" not in done}
+frame = pd.DataFrame({"suite": "demo", "instance_id": texts.keys(), "prompt": texts.values()})
+settings = GenerationSettings(max_new_tokens=8)
+with part.writer() as writer:
+    for rows in generate(Source(endpoint=url, served="tiny"), frame, settings, "some-model", "0123456789ab", 4):
+        writer.append(rows)
+"""
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """kill -9 in the middle; only what was not yet written is asked again, at most what was under way."""
+    part = Partition(tmp_path, RESPONSES, ("demo", "some-model"))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with running(Server(echo, latency=0.1)) as server:
+        command = [sys.executable, "-c", WRITER, str(tmp_path), server.url, "80"]
+        first = subprocess.Popen(command, env=environment)
+        deadline = time.monotonic() + 60
+        while len(server.asked) < 40 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        kept = set(part.read(["instance_id"])["instance_id"])
+        assert 20 <= len(kept) < 60
+        subprocess.run(command, env=environment, check=True, timeout=60)
+    rows = part.read()
+    assert rows["response"].tolist() == [f"you said: p{key[1:]}" for key in rows["instance_id"]]
+    assert len(rows) == 80 and part.torn() <= 1
+    again = {prompt for prompt, times in server.asked.items() if times > 1}
+    assert not {f"p{key[1:]}" for key in kept} & again and len(again) <= 8

@@ -1,0 +1,159 @@
+"""One study filled by several processes, on real weights: the tables of a single process, no row lost or made twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from slmsafety.errors import InputError
+from slmsafety.records.schema import TABLES
+from slmsafety.records.store import read_table
+from slmsafety.study import Study
+
+SMALL: dict[str, Any] = {
+    "kind": "run",
+    "suites": [{"name": "demo_direct", "limit": 9}, {"name": "demo_framed", "limit": 4}],
+    "models": ["smollm2-135m-it-q4"],
+    "generation": {"max_new_tokens": 8, "batch_size": 1},
+    "judges": ["refusal_rules"],
+}
+BY_WORKERS = {**SMALL["generation"], "workers": 2}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A project root of its own, so that nothing touches the repository's runs."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "params").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLMSAFETY_ROOT", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def alone(root):
+    """The study collected by one process."""
+    study = Study.load({"name": "alone", **SMALL})
+    study.collect()
+    return study
+
+
+class Watch(Thread):
+    """Notes which process writes which journal of the replies, while they are there."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.stopped = folder, False
+        self.journals: set[tuple[str, str]] = set()
+
+    def run(self) -> None:
+        while not self.stopped:
+            found = self.folder.glob("responses/*/*.journal/*.jsonl")
+            self.journals |= {(path.parts[-3], path.name) for path in found}
+            time.sleep(0.01)
+
+    def writers(self) -> dict[str, list[str]]:
+        """The process ids of the journals of each suite, one for each journal."""
+        self.stopped = True
+        self.join()
+        pids: dict[str, list[str]] = {}
+        for suite, name in sorted(self.journals):
+            pids.setdefault(suite, []).append(name.rsplit("-", 2)[1])
+        return pids
+
+
+def same_tables(study: Study, alone: Study, names=tuple(TABLES)) -> None:
+    for name in names:
+        pd.testing.assert_frame_equal(read_table(study.folder, name), read_table(alone.folder, name))
+    assert not list(study.folder.rglob("*.jsonl"))
+
+
+def two_writers_each(watch: Watch) -> set[str]:
+    """Both processes wrote one journal for each suite; their ids."""
+    writers = watch.writers()
+    assert set(writers) == {"demo_direct", "demo_framed"}
+    assert all(len(pids) == len(set(pids)) == 2 for pids in writers.values())
+    assert len({pid for pids in writers.values() for pid in pids}) == 2
+    return set(writers["demo_direct"])
+
+
+def test_two_launched_processes_end_with_the_tables_of_one(root, alone):
+    (root / "params/launched.yaml").write_text(yaml.safe_dump({"study": {"name": "launched", **SMALL}}))
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2"]
+    options = ["--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
+    watch = Watch(root / "runs/launched")
+    watch.start()
+    command = [*launch, *options, "-m", "slmsafety", "collect", "launched"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    two_writers_each(watch)
+    study = Study.load("launched")
+    same_tables(study, alone)
+    assert study.complete()
+    made = Counter()
+    for process, stage, new in re.findall(r"^\[process (\d) of 2\] (\w+): (\d+) new", done.stdout, re.MULTILINE):
+        made[process, stage] += int(new)
+    # What is written whole is written by process 0: prompts, and the metrics of prompts beside those of its replies.
+    first = {("0", "prompts"): 13, ("0", "generate"): 7, ("0", "judge"): 7, ("0", "metrics"): 7 + 13}
+    assert +made == {**first, ("1", "generate"): 6, ("1", "judge"): 6, ("1", "metrics"): 6}
+    manifests = [json.loads(path.read_text()) for path in (study.folder / "manifests").glob("*.json")]
+    assert sorted(manifest["process"]["rank"] for manifest in manifests) == [0, 1]
+
+
+def test_workers_end_with_the_tables_of_one_after_one_was_killed(root, alone, capsys):
+    study = Study.load({"name": "worked", **SMALL, "generation": BY_WORKERS})
+    watch = Watch(study.folder)
+    watch.start()
+    killer = Thread(target=_kill_one, args=(study.folder,))
+    killer.start()
+    with pytest.raises(InputError, match=r"worker [12] was killed \(signal 9\)"):
+        study.collect(["prompts", "generate"])
+    killer.join()
+    finished = len(read_table(study.folder, "responses", []))
+    assert 0 < finished < 13
+    first = watch.writers()
+    capsys.readouterr()
+    watch = Watch(study.folder)
+    watch.start()
+    study.collect(["generate"])
+    second = watch.writers()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("generate:")]
+    assert sum(int(line[1]) for line in lines) == 13 - finished
+    assert sum(int(line[3]) for line in lines) == finished
+    same_tables(study, alone, ["prompts", "responses"])
+    for writers in (first, second):
+        assert all(len(pids) == len(set(pids)) for pids in writers.values())
+        assert str(os.getpid()) not in {pid for pids in writers.values() for pid in pids}
+
+
+def _kill_one(folder: Path) -> None:
+    """kill -9 a worker as soon as it has written a reply."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        for path in folder.glob("responses/*/*.journal/*.jsonl"):
+            if path.stat().st_size:
+                os.kill(int(path.name.rsplit("-", 2)[1]), signal.SIGKILL)
+                return
+        time.sleep(0.01)
+
+
+def test_processes_that_start_at_different_times_leave_no_gap(root, alone, monkeypatch):
+    """Process 1 comes when process 0 has long ended, and process 0 once more."""
+    for rank in ("0", "1", "0"):
+        monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        Study.load({"name": "late", **SMALL}).collect(["prompts", "generate", "judge"])
+    same_tables(Study.load({"name": "late", **SMALL}), alone, ["prompts", "responses", "judgments"])
