@@ -134,10 +134,14 @@ class Batches:
 
     def _find(self, name: str) -> Batch | None:
         """The server's batch of a note. One whose id was not noted any more is found by the word it carries."""
-        known = self._read(name)["batch"]
-        if known is not None:
-            return self._client.batches.retrieve(known)
-        return next((batch for batch in self._client.batches.list() if (batch.metadata or {}).get(_NOTE) == name), None)
+        note = self._read(name)
+        if note["batch"] is not None:
+            return self._client.batches.retrieve(note["batch"])
+        for batch in self._client.batches.list():
+            if (batch.metadata or {}).get(_NOTE) == name:
+                self._note(name, {**note, "batch": batch.id})
+                return batch
+        return None
 
     def _read(self, name: str) -> dict[str, Any]:
         note: dict[str, Any] = json.loads((self._folder / f"{name}.json").read_text("utf-8"))
