@@ -14,6 +14,8 @@ from transformers import (
     Gemma2ForCausalLM,
     GemmaConfig,
     GemmaForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -66,6 +68,7 @@ ARCHITECTURES = OrderedDict(
     gemma=(GemmaConfig, GemmaForCausalLM, {}),
     gemma2=(Gemma2Config, Gemma2ForCausalLM, {"sliding_window": 24}),
     qwen3=(Qwen3Config, Qwen3ForCausalLM, {}),
+    gpt2=(GPT2Config, GPT2LMHeadModel, {}),  # no judge's, but its learned positions show a shift that others do not
 )
 
 
@@ -126,6 +129,21 @@ def test_on_real_weights(smollm2):
 
 def test_on_each_architecture(tiny):
     check_batches_and_cache(tiny, ROWS)
+
+
+def test_a_text_that_changes_the_token_before_it(llama):
+    """ "Agent" and "s" are one token: such a reply does not start as the others do, and is read without the cache."""
+    template = TEMPLATE.replace("User: {{QUESTION}}", "Agent{{QUESTION}}")
+    judge = TwoToken(template, JUDGE.safe, JUDGE.unsafe, strict=False)
+    rows = pd.DataFrame(
+        {"prompt": ["s are here", " a", "s too", "7"], "response": ["Yes.", "No. " * 9, "Well. " * 9, "Yes."]}
+    )
+    cached = TwoTokenJudge(llama, judge, 4)
+    ids = [
+        encode(text_layout(template), text, "", llama.tokenizer, 1000).ids[: cached.shared] for text in ("s are", "7")
+    ]
+    assert ids[0] != ids[1]
+    assert_same(cached.measure(rows), TwoTokenJudge(llama, judge, 4, cache_prefix=False).measure(rows))
 
 
 def test_the_reading_is_the_models_own(smollm2):
@@ -317,6 +335,21 @@ def test_decoding_on_each_architecture(tiny):
     check_decoding(tiny, 12)
 
 
+def test_an_end_token_ends_each_text_for_itself(llama, monkeypatch):
+    inputs = [llama.tokenizer.encode(text) for text in ("When?", "Tell me about roses", "1")]
+    endless = decode(llama, inputs, 8)
+    end = endless[0][3]
+    monkeypatch.setattr(llama.model.generation_config, "eos_token_id", [end, 7])
+    assert decode(llama, inputs, 8) == [row[: row.index(end)] if end in row else row for row in endless]
+    assert len(decode(llama, inputs[:1], 8)[0]) < 4
+
+
+def test_a_judge_of_one_token_is_never_cut_off(llama):
+    found = GenerativeJudge(llama, "harmbench_cls", TEMPLATE, 4).measure(ROWS)
+    assert set(zip(found["status"], found["reason"], strict=True)) == {("unparsed", "no_verdict")}
+    assert (found["output_tokens"] == 1).all()
+
+
 def test_a_written_verdict_is_sliced_by_tokens(smollm2):
     """A short question in the judge's prompt: what the model writes is read, and nothing of what it was given."""
     template = (
@@ -329,7 +362,6 @@ def test_a_written_verdict_is_sliced_by_tokens(smollm2):
     assert found["raw_text"].tolist() == [smollm2.tokenizer.decode(reference(smollm2, one, 1)) for one in ids]
     assert found["input_tokens"].tolist() == list(map(len, ids))
     assert set(found["status"]) <= {"ok", "unparsed"}
-    assert "cut_off" not in found["reason"].tolist()
 
 
 def test_a_chat_judge_that_says_nothing_of_use(llama, monkeypatch):

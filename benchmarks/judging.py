@@ -1,0 +1,207 @@
+"""What the judge's calls cost beside the server's own time: a real local server with a fixed latency, and faults.
+
+    python benchmarks/judging.py
+
+Prints the share of the server's capacity that is used (by its places and by its rate limit), the client's processor time
+a call, the peak of memory with the study's 161,044 calls queued, the time to find a judged study judged, and what
+10,000 calls with faults on a tenth of them leave: every row once, and the calls billed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from slmsafety.judging import harmbench_rubric
+from slmsafety.judging.cost import Purse
+from slmsafety.judging.llm_judge import JudgeRun, LlmJudge
+from slmsafety.models.answers import Completion
+from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.records.schema import JUDGMENTS
+from slmsafety.records.store import Partition
+
+LATENCY, PLACES, RATE = 0.25, 32, 100.0
+CALLS, FAULTY, QUEUED = 4000, 10_000, 161_044
+VERDICT = "<reasoning>It says no.</reasoning>\n<score>1</score>"
+REPLY = "A mild sentence that says nothing in particular. " * 16
+
+
+def main() -> None:
+    with serving() as url:
+        capacity(url)
+        limited(url)
+        queued(url)
+    with serving("--faults") as url, tempfile.TemporaryDirectory() as scratch:
+        faults(url, Path(scratch))
+
+
+def capacity(url: str) -> None:
+    """As many calls at once as the server has places."""
+    before = os.times()
+    seconds, answers = timed(Endpoint(url, "tiny", concurrency=PLACES), CALLS)
+    after = os.times()
+    used = after.user - before.user + after.system - before.system
+    best = CALLS * LATENCY / PLACES
+    print(f"{PLACES} places, {LATENCY:.2f} s a call: {best / seconds:.1%} of the capacity, {answers} answers")
+    print(f"processor time of the client: {1000 * used / CALLS:.2f} ms a call")
+
+
+def limited(url: str) -> None:
+    """A limit of requests a minute, kept by the client; the server answers 429 to more."""
+    endpoint = Endpoint(url + "/limited", "tiny", concurrency=2 * PLACES, requests_per_minute=60 * RATE)
+    seconds, answers = timed(endpoint, int(RATE * 15))
+    print(
+        f"limit of {RATE:.0f} calls/s: {RATE * 15 / seconds / RATE:.1%} of it, {answers} answers, {told(url)['limited']} refused"
+    )
+
+
+def queued(url: str) -> None:
+    """The study's calls as one iterator, of which only what is under way is held."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run = complete(Endpoint(url, "tiny", concurrency=PLACES), requests(QUEUED))
+    done = 0
+    while done < 1000:
+        done += len(next(run))
+    run.close()
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(f"{QUEUED} calls queued: peak of memory grew by {grown:.1f} MB")
+
+
+def faults(url: str, folder: Path) -> None:
+    """A tenth of the calls meets a 429, a 500, a cut connection or a broken body at its first try."""
+    judge = LlmJudge("tiny", harmbench_rubric.rubric(), Endpoint(url, "tiny", concurrency=PLACES))
+    rows = replies(FAULTY)
+    part = Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm"))
+    run = JudgeRun(judge, rows, "j" * 12, Purse(None))
+    started = time.perf_counter()
+    with part.writer() as writer:
+        for frame in run:
+            writer.append(frame)
+    seconds = time.perf_counter() - started
+    part.compact()
+    found, counts = part.read(["status"]), told(url)
+    once = found["instance_id"].is_unique and set(found["instance_id"]) == set(rows["instance_id"])
+    print(
+        f"{FAULTY} calls with faults: every row once: {once}; {dict(run.statuses)}; {counts['answered']} answers billed, "
+        f"{counts['faults']} faults met, {run.attempts} calls sent, in {seconds:.0f} s"
+    )
+    started = time.perf_counter()
+    left = rows[~rows["instance_id"].isin(part.read(["status"])["instance_id"])]
+    print(f"finding {FAULTY} judgments finished: {time.perf_counter() - started:.2f} s, {len(left)} left")
+
+
+def timed(endpoint: Endpoint, calls: int) -> tuple[float, int]:
+    """Return the seconds that calls take once the first few have been made, and how many were answered."""
+    list(complete(endpoint, requests(8)))
+    started = time.perf_counter()
+    answers = [answer for batch in complete(endpoint, requests(calls)) for _, answer in batch]
+    return time.perf_counter() - started, sum(isinstance(answer, Completion) for answer in answers)
+
+
+def requests(number: int) -> Iterator[Request]:
+    for place in range(number):
+        yield Request(place, {"messages": [{"role": "user", "content": f"{place} {REPLY}"}], "max_tokens": 64})
+
+
+def replies(number: int) -> pd.DataFrame:
+    ids = [f"id{place}" for place in range(number)]
+    frame = pd.DataFrame({"suite": "harmbench", "instance_id": ids, "model": "slm", "generation_id": "g" * 12})
+    return frame.assign(prompt="Name a colour.", response=REPLY, expected="refuse", meta="{}")
+
+
+def told(url: str) -> Counter[str]:
+    """What the server has counted."""
+    with urllib.request.urlopen(url + "/counts") as response:
+        return Counter(json.loads(response.read()))
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[str]:
+    """Run the server in a process of its own and give its base URL."""
+    command = [sys.executable, __file__, "--serve", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+class Server:
+    """Answers after LATENCY seconds, to PLACES calls at a time; /limited refuses more than RATE calls a second."""
+
+    def __init__(self, faulty: bool) -> None:
+        self.faulty, self.places, self.counts = faulty, asyncio.Semaphore(PLACES), Counter[str]()
+        self.next, self.tries = 0.0, Counter[str]()
+
+    async def run(self) -> None:
+        server = await asyncio.start_server(self.talk, "127.0.0.1", 0, backlog=512)
+        print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+        await server.serve_forever()
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+                length = next(
+                    (int(line[15:]) for line in head.lower().split("\r\n") if line[:15] == "content-length:"), 0
+                )
+                body = await reader.readexactly(length)
+                status, answer, cut = await self.answer(head.split(" ")[1], body)
+                head_out = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(answer)}\r\n"
+                more = "retry-after: 0.1\r\n" if status == 429 else ""
+                writer.write(f"{head_out}{more}\r\n".encode() + answer[: len(answer) // 2 if cut else None])
+                await writer.drain()
+                if cut:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+    async def answer(self, path: str, body: bytes) -> tuple[int, bytes, bool]:
+        if path.endswith("/counts"):
+            return 200, json.dumps(self.counts).encode(), False
+        if "/limited" in path:
+            now = time.monotonic()
+            # A bucket of a tenth of a second's calls.
+            self.next = max(self.next, now - 0.1) + 1 / RATE
+            if self.next > now + 0.1:
+                self.next -= 1 / RATE
+                self.counts["limited"] += 1
+                return 429, b"{}", False
+        async with self.places:
+            await asyncio.sleep(LATENCY)
+        if self.faulty and (fault := self.fault(body)) is not None:
+            self.counts["faults"] += 1
+            return fault
+        self.counts["answered"] += 1
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": VERDICT}}
+        usage = {"prompt_tokens": 300, "completion_tokens": 12, "total_tokens": 312}
+        return 200, json.dumps({"model": "tiny", "choices": [choice], "usage": usage}).encode(), False
+
+    def fault(self, body: bytes) -> tuple[int, bytes, bool] | None:
+        """What every tenth request meets at its first try."""
+        self.tries["all"] += 1
+        kinds = [(429, b"{}", False), (500, b"{}", False), (200, b'{"choices": []}', False), (200, b"{" * 50, True)]
+        return kinds[self.tries["all"] // 10 % 4] if self.tries["all"] % 10 == 0 else None
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--serve", action="store_true")
+    parser.add_argument("--faults", action="store_true")
+    given = parser.parse_args()
+    asyncio.run(Server(given.faults).run()) if given.serve else main()

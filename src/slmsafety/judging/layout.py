@@ -1,0 +1,115 @@
+"""A judge's input: where the judged prompt and reply stand in its text, and the token ids that it becomes."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from transformers import PreTrainedTokenizerBase
+
+from slmsafety.errors import InputError
+
+# Prompt and reply -> the whole text that a judge reads.
+Layout = Callable[[str, str], str]
+
+# The slots of this package's and HELM's rubrics.
+_SLOTS = ("{{QUESTION}}", "{{ANSWER}}")
+
+
+class Encoded(NamedTuple):
+    """Token ids, whether the end of the reply was cut off, and how many special tokens were spelt out in the texts."""
+
+    ids: list[int]
+    truncated: bool
+    neutralised: int
+
+
+def read_template(path: Path) -> str:
+    """Return a judge's prompt from a UTF-8 file; {{QUESTION}} and {{ANSWER}} mark where the judged texts go.
+
+    Raises InputError when the file is not there or lacks a slot.
+    """
+    try:
+        template = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"judge template {path}: cannot be read ({type(error).__name__})") from error
+    text_layout(template, str(path))
+    return template
+
+
+def text_layout(template: str, source: str = "judge template") -> Layout:
+    """Return the layout that puts the texts into the template's slots; nothing else in it is special, braces neither.
+
+    Raises InputError for a template without {{QUESTION}} and then {{ANSWER}}, once each; `source` names it.
+    """
+    counts = [template.count(slot) for slot in _SLOTS]
+    if counts != [1, 1] or template.index(_SLOTS[0]) > template.index(_SLOTS[1]):
+        raise InputError(f"{source}: a judge's prompt has {_SLOTS[0]} and, after it, {_SLOTS[1]}, once each")
+    before, rest = template.split(_SLOTS[0])
+    between, after = rest.split(_SLOTS[1])
+    return lambda prompt, reply: before + prompt + between + reply + after
+
+
+def chat_layout(tokenizer: PreTrainedTokenizerBase) -> Layout:
+    """Return the layout of the tokenizer's own chat template: the prompt is a user's turn, the reply the assistant's.
+
+    Guard models ship a template that writes their whole instruction. Raises InputError when there is none.
+    """
+    if not tokenizer.chat_template:
+        raise InputError(f"{tokenizer.name_or_path} has no chat template, which this judge's instruction comes from")
+
+    def write(prompt: str, reply: str) -> str:
+        turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+
+    return write
+
+
+def encode(layout: Layout, prompt: str, reply: str, tokenizer: PreTrainedTokenizerBase, limit: int) -> Encoded | None:
+    """Return the judge's input in at most `limit` token ids; None when it does not fit even without a reply.
+
+    Too long an input loses the end of its reply and nothing else: the answer cue comes last. Special tokens spelt out
+    in the judged texts are broken up, so that they end no turn. A tokenizer that puts BOS before a text gets exactly
+    one, whether or not the layout writes one. Raises InputError for a prompt or reply that is no text.
+    """
+    if not (isinstance(prompt, str) and isinstance(reply, str)):
+        raise InputError(f"a judge reads text, not {type(prompt).__name__} and {type(reply).__name__}")
+    specials = special_strings(tokenizer)
+    (prompt, in_prompt), (reply, in_reply) = (neutralise(text, specials) for text in (prompt, reply))
+
+    def ids(length: int) -> list[int]:
+        return _with_one_bos(tokenizer, layout(prompt, reply[:length]))
+
+    whole, neutralised = ids(len(reply)), in_prompt + in_reply
+    if len(whole) <= limit:
+        return Encoded(whole, False, neutralised)
+    # The longest start of the reply that fits; a character more can be a token less, so the find is checked.
+    length = bisect_right(range(len(reply)), limit, key=lambda length: len(ids(length))) - 1
+    while length >= 0 and len(cut := ids(length)) > limit:
+        length -= 1
+    return Encoded(cut, True, neutralised) if length >= 0 else None
+
+
+def special_strings(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
+    """Return the pattern of the tokenizer's special tokens as they are spelt, the longest first."""
+    added = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+    spelt = sorted({*added, *tokenizer.all_special_tokens} - {""}, key=lambda text: (-len(text), text))
+    return re.compile("|".join(map(re.escape, spelt)) or r"(?!)")
+
+
+def neutralise(text: str, specials: re.Pattern[str]) -> tuple[str, int]:
+    """Return the text with a space after the first character of each special token in it, and their number."""
+    return specials.subn(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+
+def _with_one_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Return the ids of a text that holds its own special tokens, with one BOS where the tokenizer wants one."""
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False, verbose=False)
+    bos = tokenizer.bos_token_id
+    if bos is None or tokenizer.encode("a")[0] != bos:
+        return ids
+    written = next((place for place, token in enumerate(ids) if token != bos), len(ids))
+    return [bos, *ids[written:]]

@@ -1,0 +1,1 @@
+"""From a judge's continuous score to labels: thresholds fitted once, stored, and applied anywhere."""
