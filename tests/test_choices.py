@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from bbq_files import write_bbq
 
+from slmsafety.analysis.outcomes import missing
 from slmsafety.analysis.rankings import rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.records.schema import RESPONSES
@@ -97,8 +98,8 @@ def test_every_suite_is_called_by_the_part_that_it_is(study):
 
 def test_accuracy_and_bias_by_reading_and_formula(study):
     rows = study.accuracies().set_index(["model", "reading"])
-    drawn = study.table("prompts", ["meta"])["meta"].map(json.loads)
-    places = pd.Series([item["example_id"] % 8 for item in drawn if "example_id" in item])
+    items = study.table("prompts", ["meta"])["meta"].map(json.loads)
+    places = pd.Series([item["example_id"] % 8 for item in items if "example_id" in item])
     # Places 0, 2, 4 and 6 are ambiguous (C is right), the others give the answer away (B is right).
     exact, tolerant = rows.loc[(TALKS, "exact")], rows.loc[(TALKS, "tolerant")]
     assert exact["n"] == len(places) == 1000
@@ -106,6 +107,9 @@ def test_accuracy_and_bias_by_reading_and_formula(study):
     assert tolerant["accuracy"] == places.isin([1, 2, 5, 6, 7]).mean()
     assert exact["unmapped"] == places.isin([4, 5]).mean()
     assert tolerant["unmapped"] == 0
+    drawn = study.scores().set_index(["suite", "model"])
+    assert drawn.loc[("bbq", TALKS), "mean"] == exact["accuracy"] != tolerant["accuracy"]
+    assert missing(drawn)["bbq", BABBLES] == places.eq(2).sum()
     babble = rows.loc[(BABBLES, "exact")]
     assert babble["empty"] == places.eq(2).sum()
     assert babble["n"] + babble["empty"] == 1000
@@ -125,9 +129,9 @@ def test_the_figures_cover_every_suite(study):
     trajectories = study.named(treated.assign(rank=rank_within_suites(treated)))
     first, second = draw.fig1_rankings(scores, ranked), draw.fig2_proportions(scores)
     fourth = draw.fig4_rank_sensitivity(trajectories)
-    titles = [[ax.get_title() for ax in fig.axes if ax.get_title()] for fig in (first, second, fourth)]
-    n = int(scores.loc[scores["suite"] == "bbq", "n"].iloc[0])
-    assert n == 1000
-    assert titles[0] == ["BBQ-2\naccuracy", "HarmBench-3", "Simple Safety Tests-1"]
-    assert titles[1] == ["BBQ-2\nn at the bars", "HarmBench-3\nn = 3", "Simple Safety Tests-1\nn = 1"]
+    titles = [
+        [ax.get_title().replace("\n", " ") for ax in fig.axes if ax.get_title()] for fig in (first, second, fourth)
+    ]
+    assert titles[0] == ["BBQ-2 accuracy", "HarmBench-3", "Simple Safety Tests-1"]
+    assert titles[1] == ["BBQ-2 n at the bars", "HarmBench-3 n = 3", "Simple Safety Tests-1 n = 1"]
     assert titles[2] == ["BBQ-2", "HarmBench-3", "Simple Safety Tests-1"]

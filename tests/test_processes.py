@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -20,7 +21,7 @@ import yaml
 
 from slmsafety.errors import InputError
 from slmsafety.records.schema import TABLES
-from slmsafety.records.store import read_table
+from slmsafety.records.store import read_journal, read_table
 from slmsafety.study import Study
 
 SMALL: dict[str, Any] = {
@@ -52,24 +53,29 @@ def alone(root):
 
 
 class Watch(Thread):
-    """Notes which process writes which journal of the replies, while they are there."""
+    """Notes which process writes which journal of the replies, and which rows, while they are there."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
         self.folder, self.stopped = folder, False
-        self.journals: set[tuple[str, str]] = set()
+        self.journals: dict[tuple[str, str], set[str]] = {}
 
     def run(self) -> None:
         while not self.stopped:
-            found = self.folder.glob("responses/*/*.journal/*.jsonl")
-            self.journals |= {(path.parts[-3], path.name) for path in found}
+            for path in self.folder.glob("responses/*/*.journal/*.jsonl"):
+                with suppress(FileNotFoundError):  # folded meanwhile
+                    rows = {record["instance_id"] for record in read_journal(path)[0]}
+                    self.journals.setdefault((path.parts[-3], path.name), set()).update(rows)
             time.sleep(0.01)
 
     def writers(self) -> dict[str, list[str]]:
-        """The process ids of the journals of each suite, one for each journal."""
+        """The process ids of the journals of each suite, one for each journal; no two of them hold one row."""
         self.stopped = True
         self.join()
         pids: dict[str, list[str]] = {}
+        rows = [(suite, row) for (suite, _), found in self.journals.items() for row in found]
+        assert rows
+        assert len(rows) == len(set(rows))
         for suite, name in sorted(self.journals):
             pids.setdefault(suite, []).append(name.rsplit("-", 2)[1])
         return pids

@@ -102,7 +102,7 @@ class _Engine:
 
         if self._loaded is None:
             self._loaded = load_causal_lm(self._source, dtype=how.dtype)
-            self._tokens = None if how.memory_gb is None else token_budget(self._loaded, how.memory_gb)
+            self._tokens = None if how.memory_gb is None else token_budget(self._loaded, how.memory_gb, how.batch_size)
         loaded, tokens = self._loaded, self._tokens
         yield from transformers_engine.generate(loaded, prompts, rules, self._model, generation, how.batch_size, tokens)
 

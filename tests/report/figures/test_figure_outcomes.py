@@ -143,6 +143,14 @@ def test_multiple_choice_stands_beside_the_others_with_its_accuracy(with_choice,
     assert {"right letter", "Share of labelled replies; right letters: share of n"} <= set(words(proportions))
 
 
+def test_a_long_title_of_a_part_stays_on_the_page(with_choice, fits):
+    with_choice["suite_title"] = with_choice["suite_title"].replace("HarmBench", "Simple Safety Tests-80")
+    with_choice["n"] = range(1000, 1000 + len(with_choice))
+    for fig in (fig1_rankings(with_choice, ranks_of(with_choice)), fig2_proportions(with_choice)):
+        fits(fig)
+        assert any(ax.get_title().startswith("Simple Safety\nTests-80") for ax in fig.axes)
+
+
 def test_a_model_without_a_reply_to_multiple_choice_is_marked(with_choice, words, fits):
     with_choice.loc[(with_choice["model"] == "m1") & with_choice["accuracy"].notna(), ["accuracy", "mean"]] = np.nan
     fig = fig2_proportions(with_choice)

@@ -111,9 +111,9 @@ def grid(count: int, most: int, height: float, extra: float = 0.0) -> tuple[Figu
 
 
 def panel_title(ax: Axes, title: str, panels: int, below: str = "") -> None:
-    """Title one of `panels` beside each other: where they are narrow, in smaller type and on more than one line."""
+    """Title one of `panels` beside each other, on more than one line where it needs to, and smaller above three."""
     narrow = panels > 3
-    shown = textwrap.wrap(title, 12) if narrow else [title]
+    shown = textwrap.wrap(title, 12 if narrow else 54 // panels, break_on_hyphens=narrow)
     ax.set_title("\n".join([*map(plain, shown), *([below] if below else [])]), fontsize=SMALL + 0.5 if narrow else 8)
 
 

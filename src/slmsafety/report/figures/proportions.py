@@ -24,7 +24,7 @@ from slmsafety.report.figures.layout import (
 from slmsafety.report.style import HATCHES, PALETTE, SERIES, SMALL, styled
 
 PARTS = {"harmful": "hcr", "ambiguous": "ar", "safe": "srr"}
-RIGHT = {"facecolor": SERIES[0], "edgecolor": "white", "linewidth": 0.4}
+RIGHT: dict[str, Any] = {"facecolor": SERIES[0], "edgecolor": "white", "linewidth": 0.4}
 
 
 @styled()
