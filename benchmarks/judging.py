@@ -2,8 +2,8 @@
 
     python benchmarks/judging.py
 
-Prints the share of the server's capacity that is used (by its places and by its rate limit), the client's processor time
-a call, the peak of memory with the study's 161,044 calls queued, the time to find a judged study judged, and what
+Prints the share of the server's capacity that is used (by its places and by its rate limit), the client's processor
+time a call, the peak of memory with the study's 161,044 calls queued, the time to find a judged study judged, and what
 10,000 calls with faults on a tenth of them leave: every row once, and the calls billed.
 """
 
@@ -64,9 +64,8 @@ def limited(url: str) -> None:
     """A limit of requests a minute, kept by the client; the server answers 429 to more."""
     endpoint = Endpoint(url + "/limited", "tiny", concurrency=2 * PLACES, requests_per_minute=60 * RATE)
     seconds, answers = timed(endpoint, int(RATE * 15))
-    print(
-        f"limit of {RATE:.0f} calls/s: {RATE * 15 / seconds / RATE:.1%} of it, {answers} answers, {told(url)['limited']} refused"
-    )
+    refused = told(url)["limited"]
+    print(f"limit of {RATE:.0f} calls/s: {15 / seconds:.1%} of it, {answers} answers, {refused} refused")
 
 
 def queued(url: str) -> None:
@@ -96,7 +95,7 @@ def faults(url: str, folder: Path) -> None:
     found, counts = part.read(["status"]), told(url)
     once = found["instance_id"].is_unique and set(found["instance_id"]) == set(rows["instance_id"])
     print(
-        f"{FAULTY} calls with faults: every row once: {once}; {dict(run.statuses)}; {counts['answered']} answers billed, "
+        f"{FAULTY} calls with faults: every row once: {once}; {dict(run.statuses)}; {counts['answered']} answers, "
         f"{counts['faults']} faults met, {run.attempts} calls sent, in {seconds:.0f} s"
     )
     started = time.perf_counter()
@@ -149,11 +148,13 @@ class Server:
         self.next, self.tries = 0.0, Counter[str]()
 
     async def run(self) -> None:
+        """Serve until the process ends."""
         server = await asyncio.start_server(self.talk, "127.0.0.1", 0, backlog=512)
         print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
         await server.serve_forever()
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection's requests, one after the other."""
         try:
             while head := (await reader.readuntil(b"\r\n\r\n")).decode():
                 length = next(
@@ -172,6 +173,7 @@ class Server:
         writer.close()
 
     async def answer(self, path: str, body: bytes) -> tuple[int, bytes, bool]:
+        """Return status, body and whether the connection is cut in it."""
         if path.endswith("/counts"):
             return 200, json.dumps(self.counts).encode(), False
         if "/limited" in path:

@@ -90,4 +90,4 @@ def test_the_same_rules_are_the_same_judge() -> None:
     assert ids == {policy: judge_id("refusal_rules", policy) for policy in ids}
     assert len(set(ids.values())) == 2  # only "judge" sends more
     assert ids["judge"] != ids["missing"]
-    assert set(JUDGES) == {"refusal_rules", "bbq_letter"}
+    assert set(JUDGES) == {"refusal_rules", "offline", "bbq_letter"}

@@ -151,6 +151,14 @@ def test_the_rest_of_a_long_reply_is_seen_by_the_counts() -> None:
     assert (plain[NAMES.index("refuses_late")], refused[NAMES.index("refuses_late")]) == (0, 1)
 
 
+def test_of_an_endless_reply_the_middle_is_not_read() -> None:
+    start, end = f"{ANSWER} " * 130, f" {ANSWER}" * 130
+    assert min(len(start), len(end)) > offline_features.READ / 2
+    replies = [start + middle * 900 + end for middle in ("one word ", "I cannot help. ")]
+    one, other = features([PROMPT] * 2, replies, lambda unique: np.zeros((len(unique), 4), np.float32))[0]
+    assert one.tolist() == other.tolist()
+
+
 def test_changed_coefficients_are_another_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     before = offline.definition()
     json.dumps(before)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.judging import bbq_letter, refusal_rules
+from slmsafety.judging import bbq_letter, offline, refusal_rules
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS
 
-JUDGES: dict[str, ModuleType] = {"refusal_rules": refusal_rules, "bbq_letter": bbq_letter}
+JUDGES: dict[str, ModuleType] = {"refusal_rules": refusal_rules, "offline": offline, "bbq_letter": bbq_letter}
 # The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
 MULTIPLE_CHOICE_JUDGE = "bbq_letter"
 
