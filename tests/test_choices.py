@@ -58,6 +58,12 @@ def study(tmp_path_factory):
         yield study
 
 
+@pytest.fixture(scope="module")
+def scores(study):
+    """Its scores, for one suite and model a row."""
+    return study.scores()
+
+
 def replies(study: Study, suite: str, model: str, generation_id: str) -> pd.DataFrame:
     """A response for every prompt of a suite."""
     prompts = study.table("prompts", ["meta"])
@@ -90,13 +96,13 @@ def test_the_status_counts_what_a_part_of_a_suite_holds(study):
     assert not fresh.folder.exists()
 
 
-def test_every_suite_is_called_by_the_part_that_it_is(study):
+def test_every_suite_is_called_by_the_part_that_it_is(study, scores):
     assert study.suite_files()["title"].tolist() == ["HarmBench-3", "Simple Safety Tests-1", "BBQ-2"]
     assert "choices" in study.offers()
-    assert study.scores()["suite_title"].unique().tolist() == ["HarmBench-3", "Simple Safety Tests-1", "BBQ-2"]
+    assert scores["suite_title"].unique().tolist() == ["HarmBench-3", "Simple Safety Tests-1", "BBQ-2"]
 
 
-def test_accuracy_and_bias_by_reading_and_formula(study):
+def test_accuracy_and_bias_by_reading_and_formula(study, scores):
     rows = study.accuracies().set_index(["model", "reading"])
     items = study.table("prompts", ["meta"])["meta"].map(json.loads)
     places = pd.Series([item["example_id"] % 8 for item in items if "example_id" in item])
@@ -107,7 +113,7 @@ def test_accuracy_and_bias_by_reading_and_formula(study):
     assert tolerant["accuracy"] == places.isin([1, 2, 5, 6, 7]).mean()
     assert exact["unmapped"] == places.isin([4, 5]).mean()
     assert tolerant["unmapped"] == 0
-    drawn = study.scores().set_index(["suite", "model"])
+    drawn = scores.set_index(["suite", "model"])
     assert drawn.loc[("bbq", TALKS), "mean"] == exact["accuracy"] != tolerant["accuracy"]
     assert missing(drawn)["bbq", BABBLES] == places.eq(2).sum()
     babble = rows.loc[(BABBLES, "exact")]
@@ -122,8 +128,7 @@ def test_accuracy_and_bias_by_reading_and_formula(study):
     ]
 
 
-def test_the_figures_cover_every_suite(study):
-    scores = study.scores()
+def test_the_figures_cover_every_suite(study, scores):
     ranked = scores.assign(rank=rank_within_suites(scores, "mean"))
     treated = treatment_scores(scores)
     trajectories = study.named(treated.assign(rank=rank_within_suites(treated)))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -112,6 +113,29 @@ def test_a_changed_setting_makes_new_rows_and_keeps_the_old(root, whole):
 def test_batch_size_is_no_new_work(whole):
     other = Study.load({"name": "whole", **SMALL, "generation": {"max_new_tokens": 12, "batch_size": 7}})
     assert other.complete()
+
+
+def test_a_hub_model_that_has_changed_since_is_not_mixed_in(root, smollm2, monkeypatch):
+    commits = ["a" * 40, "a" * 40, "b" * 40]
+
+    def load(source, *, dtype):
+        assert source.hub == "someone/tiny"
+        return replace(smollm2, revision=commits.pop(0))
+
+    monkeypatch.setattr("slmsafety.models.load.load_causal_lm", load)
+    suites = [{"name": "demo_direct", "limit": 4}]
+    study = Study.load({"name": "moved", **SMALL, "suites": suites, "models": [{"id": "tiny", "hub": "someone/tiny"}]})
+    study.collect(["prompts", "generate"])
+    path = study.folder / "responses/demo_direct/tiny.parquet"
+    for _ in range(2):
+        pd.read_parquet(path).head(2).to_parquet(path)
+        if commits == ["b" * 40]:
+            with pytest.raises(InputError, match=f"commit {'b' * 40} on the hub now, .* at {'a' * 40}; give it `revis"):
+                study.collect(["generate"])
+        else:
+            study.collect(["generate"])
+            assert len(pd.read_parquet(path)) == 4
+    assert len(pd.read_parquet(path)) == 2
 
 
 def test_stages_run_alone_and_say_what_they_miss(root):

@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from slmsafety import noise
 from slmsafety.cli import main
 from slmsafety.errors import InputError
 from slmsafety.records.store import read_table
@@ -15,9 +16,9 @@ from slmsafety.study import Study
 SMALL = {
     "name": "small",
     "kind": "run",
-    "suites": [{"name": "demo_direct", "limit": 6}, {"name": "demo_framed", "limit": 2, "max_new_tokens": 2}],
+    "suites": [{"name": "demo_direct", "limit": 5}, {"name": "demo_framed", "limit": 2, "max_new_tokens": 1}],
     "models": ["smollm2-135m-it-q4"],
-    "generation": {"max_new_tokens": 20, "batch_size": 8},
+    "generation": {"max_new_tokens": 14, "batch_size": 8},
     "judges": ["refusal_rules"],
 }
 SETTINGS = [(dtype, size) for dtype in ("bfloat16", "float32") for size in (1, 8)]
@@ -64,18 +65,7 @@ def test_a_further_suite_is_added_and_nothing_is_run_twice(study, floor, capsys)
     assert both.groupby("suite")["n"].first().to_dict() == {"demo_direct": 5, "demo_framed": 2}
     pd.testing.assert_frame_equal(both[both["suite"] == "demo_direct"], floor)
     assert not [path for path in study.folder.iterdir() if path.name.startswith(".noise")]
-    assert len(read_table(study.folder, "responses", [])) == 8  # nothing of it enters the study
-
-
-def test_another_sample_takes_the_place_of_the_first(study, floor):
-    """And other parameters of the study have a floor of their own."""
-    assert study.noise(1, ["demo_framed"]).groupby("suite")["n"].unique().map(list).to_dict()["demo_framed"] == [1]
-    other = Study.load({**SMALL, "suites": SMALL["suites"][:1], "generation": {"max_new_tokens": 5}})
-    assert other.noise().empty
-    with pytest.raises(
-        InputError, match="study small has no finished replies of its own; run: slmsafety collect small"
-    ):
-        other.noise(3)
+    assert len(read_table(study.folder, "responses", [])) == 7  # nothing of it enters the study
 
 
 def test_the_verb_prints_the_table_and_refuses_what_is_not_there(study, floor, capsys):
@@ -101,9 +91,8 @@ def test_models_behind_endpoints_are_left_out_aloud(study, floor, capsys):
     assert "noise: served-slm is left out, since its server chooses batches and dtype" in capsys.readouterr().out
 
 
-def test_an_interrupted_run_keeps_the_settings_that_were_finished(study, monkeypatch):
-    from slmsafety import noise
-
+def test_an_interrupted_run_is_continued_and_takes_the_place_of_another_sample(study, floor, monkeypatch, capsys):
+    """And other parameters of the study have a floor of their own."""
     again, calls = noise._again, []
 
     def stop(loaded, params, setting):
@@ -116,7 +105,16 @@ def test_an_interrupted_run_keeps_the_settings_that_were_finished(study, monkeyp
         return frames
 
     monkeypatch.setattr(noise, "_again", stop)
-    (study.folder / "noise.csv").unlink(missing_ok=True)
     with pytest.raises(KeyboardInterrupt):
         study.noise(1, ["demo_framed"])
-    assert len(study.noise()) == 2
+    assert sorted(study.noise().groupby("suite")["n"].get_group("demo_framed")) == [1, 1, 2, 2]
+    both = study.noise(1, ["demo_framed"])
+    assert "noise: 2 settings measured, 2 kept" in capsys.readouterr().out
+    assert len(calls) == 3 + 2
+    assert both.groupby("suite")["n"].unique().map(list).to_dict() == {"demo_direct": [5], "demo_framed": [1]}
+    other = Study.load({**SMALL, "suites": SMALL["suites"][:1], "generation": {"max_new_tokens": 5}})
+    assert other.noise().empty
+    with pytest.raises(
+        InputError, match="study small has no finished replies of its own; run: slmsafety collect small"
+    ):
+        other.noise(3)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -108,6 +111,35 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"suites": ["salad"], "judges": [LLM]}, "suite 'salad' has no judge; add a judge of labels to 'judges'"),
         ({"suites": ["salad"], "judges": [{**LLM, "suites": ["salad"]}]}, "suite 'salad' has no rubric of its own"),
         ({"generation": {"workers": 0}}, "key 'generation.workers' is 0"),
+        ({"seed": -1}, "key 'seed' is -1"),
+        ({"seed": 2**32}, "key 'seed' is 4294967296"),
+        ({"name": "n" * 101}, "at most 100 characters"),
+        ({"models": [{"id": "n" * 101, "hub": "a/b"}]}, "at most 100 characters"),
+        ({"judges": [{**LLM, "name": "n" * 101}]}, "at most 100 characters"),
+        ({"human_labels": "n" * 300}, "cannot be looked up (File name too long)"),
+        (
+            {"models": [{"id": "mine", "endpoint": "http://x:port/v1", "served": "m"}]},
+            "must look like http://HOST:PORT",
+        ),
+        ({"judges": [{**LLM, "price": {"input": float("nan"), "output": 1, "date": "2026-11-01"}}]}, "finite number"),
+        ({"judges": [{**LLM, "price": {"input": 1, "output": float("inf"), "date": "2026-11-01"}}]}, "finite number"),
+        ({"judges": [{**LLM, "polarity": "pre_swap"}]}, "key 'polarity'; it belongs to rubric airbench"),
+        ({"judges": [{**LLM, "judge_prompts": "x.csv"}]}, "key 'judge_prompts'; it belongs to rubric airbench"),
+        ({"judges": [{**LLM, "rubric_revision": "v1"}]}, "key 'rubric_revision'; it belongs to rubric airbench"),
+        (
+            {"suites": ["airbench"], "judges": [{**LLM, "rubric": "sst", "polarity": "pre_swap"}]},
+            "key 'polarity'; it belongs to rubric airbench",
+        ),
+        ({"judges": [{**LLM, "rubric": "airbench"}]}, "judge 'gpt' has rubric airbench, which reads that suite"),
+        (
+            {"suites": ["airbench", "sst"], "judges": [{**LLM, "rubric": "airbench"}]},
+            "judge 'gpt' has rubric airbench, which reads that suite; give suites: [airbench]",
+        ),
+        ({"on_demand": True, "judges": ["refusal_rules", LLM]}, "on_demand makes what a notebook misses"),
+        (
+            {"on_demand": True, "models": [{"id": "mine", "endpoint": "http://x/v1", "served": "m"}]},
+            "on_demand makes what a notebook misses",
+        ),
         ({"generation": {"memory_gb": 0}}, "key 'generation.memory_gb' is 0"),
         ({"generation": {"truncation": "left"}}, "'keep_end' or 'helm'"),
         ({"models": []}, "key 'models' is missing or empty; a study of kind 'run' needs it"),
@@ -128,6 +160,54 @@ def test_a_suite_may_be_a_name_or_a_mapping():
 )
 def test_a_bad_parameter_gets_one_line(change, says):
     assert says in problem({**RUN, **change})
+
+
+def test_airbench_s_keys_are_taken_where_its_suite_is_read():
+    for more in ({}, {"rubric": "airbench", "suites": ["airbench"]}):
+        params, _ = load_params(
+            {**RUN, "suites": ["airbench", "sst"], "judges": ["offline", {**LLM, "polarity": "pre_swap", **more}]}
+        )
+        assert params.judges[1].polarity == "pre_swap"
+
+
+def test_a_judge_of_an_imported_study_is_a_name_alone(tmp_path):
+    (tmp_path / "judged.csv").touch()
+    study = {"name": "mine", "kind": "imported", "judged_csv": str(tmp_path / "judged.csv")}
+    assert load_params({**study, "judges": ["rater", {"name": "gpt"}]})[0].judge_names == ("rater", "gpt")
+    for judge in (LLM, {"name": "gpt", "models": ["tiny"]}):
+        message = problem({**study, "judges": ["rater", judge]})
+        assert message.endswith("in a study of kind 'imported' judge 'gpt' is a name alone: it has judged")
+
+
+SECRET = "sk-very-secret-4711"
+SERVED = {"id": "mine", "served": "m", "endpoint": "http://host/v1"}
+
+
+@pytest.mark.parametrize("kind", ["models", "judges"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"endpoint": f"https://me:{SECRET}@host/v1"},
+        {"endpoint": f"https://host/v1?key={SECRET}"},
+        {"endpoint": f"https://host:{SECRET}/v1"},
+        {"endpoint": f"{SECRET}@host"},
+        {"endpoint": [SECRET]},
+        {"endpoint": {SECRET: 1}},
+        {"api_key_env": SECRET},
+        {"api_key_env": [SECRET]},
+        {"api_key_env": {"key": SECRET}},
+        {"served": {"key": SECRET}},
+        {"api_key": SECRET},
+    ],
+)
+def test_a_secret_is_refused_and_never_shown(kind, change):
+    entry = {**(SERVED if kind == "models" else LLM), **change}
+    with pytest.raises(InputError) as caught:
+        load_params({**RUN, kind: [entry]})
+    # A notebook shows the causes as well.
+    shown = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in shown
+    assert SECRET not in problem({**RUN, kind: entry})
 
 
 def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
@@ -193,6 +273,10 @@ def test_a_params_file_that_does_not_exist_is_named():
         ("", "needs one top-level key 'study'"),
         (yaml.safe_dump({"study": RUN, "studdy": 1}), "unknown top-level key 'studdy'"),
         ("study: {name: a, kind: run, kind: imported}", "key 'kind' stands twice"),
+        ("study: {[a]: 1}", "a key is a list or a mapping"),
+        ("study: {{a: 1}: 1}", "a key is a list or a mapping"),
+        ("study: {name: 2026-13-01}", "month must be in 1..12"),
+        ("study: \x07", "not readable as YAML"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, text, says):
@@ -201,6 +285,47 @@ def test_a_bad_file_is_named(tmp_path, text, says):
     message = problem(str(path))
     assert says in message
     assert "mine.yaml" in message
+
+
+def closed(path):
+    """Let this path fail as a file in a closed folder does; root, whom nothing is closed to, may run the tests."""
+
+    def stat(self, *args, **kwargs):
+        if self == path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return before(self, *args, **kwargs)
+
+    before = Path.stat
+    return stat
+
+
+def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    path = tmp_path / "mine.yaml"
+    monkeypatch.setattr(Path, "stat", closed(path))
+    assert problem(str(path)) == f"path '{path}' cannot be looked up (Permission denied)"
+    assert "cannot be looked up (Permission denied)" in problem({**RUN, "human_labels": str(path)})
+
+
+def test_a_file_that_cannot_be_opened_is_one_line(tmp_path, monkeypatch):
+    def refuse(self, *_, **__):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    path = tmp_path / "mine.yaml"
+    path.touch()
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert problem(str(path)).startswith(f"{path}: not readable as YAML")
+
+
+def test_a_name_too_long_for_a_file_is_one_line():
+    assert "cannot be looked up (File name too long)" in problem("n" * 300)
+    assert "cannot be looked up (File name too long)" in problem("n" * 300 + ".yaml")
+
+
+def test_a_folder_is_no_study(tmp_path, monkeypatch):
+    (tmp_path / "params" / "folder.yaml").mkdir(parents=True)
+    (tmp_path / "params" / "mine.yaml").touch()
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    assert study_names() == ["mine"]
 
 
 def test_relative_paths_start_at_the_root(tmp_path, monkeypatch):

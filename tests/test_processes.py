@@ -1,4 +1,4 @@
-"""One study filled by several processes, on real weights: the tables of a single process, no row lost or made twice."""
+"""One study filled by several processes: the tables of a single process, no row lost or made twice."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -17,28 +18,42 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 import yaml
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from slmsafety.errors import InputError
+from slmsafety.models.gguf import from_package
+from slmsafety.models.packages import SMOLLM2
 from slmsafety.records.schema import TABLES
 from slmsafety.records.store import read_journal, read_table
 from slmsafety.study import Study
+from slmsafety.workers import Report
 
+# A small model with random weights: what is tried is who does which row. It writes long enough to be watched.
 SMALL: dict[str, Any] = {
     "kind": "run",
-    "suites": [{"name": "demo_direct", "limit": 9}, {"name": "demo_framed", "limit": 4}],
-    "models": ["smollm2-135m-it-q4"],
-    "generation": {"max_new_tokens": 8, "batch_size": 1},
+    "suites": [{"name": "demo_direct", "limit": 9}, {"name": "demo_framed", "limit": 6}],
+    "models": [{"id": "tiny", "folder": "tiny"}],
+    "generation": {"max_new_tokens": 48, "batch_size": 1},
     "judges": ["refusal_rules"],
 }
+ROWS = 9 + 6
 BY_WORKERS = {**SMALL["generation"], "workers": 2}
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A project root of its own, so that nothing touches the repository's runs."""
+    """A project root of its own with a model in it, so that nothing touches the repository's runs."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "params").mkdir()
+    tokenizer = AutoTokenizer.from_pretrained(from_package(SMOLLM2))
+    tokenizer.save_pretrained(folder / "tiny")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
+    torch.manual_seed(0)
+    # Big weights, so that no two tokens are nearly as likely.
+    config = LlamaConfig(vocab_size=len(tokenizer), initializer_range=0.4, eos_token_id=2, pad_token_id=2, **sizes)
+    LlamaForCausalLM(config).save_pretrained(folder / "tiny")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLMSAFETY_ROOT", str(folder))
         yield folder
@@ -66,7 +81,7 @@ class Watch(Thread):
                 with suppress(FileNotFoundError):  # folded meanwhile
                     rows = {record["instance_id"] for record in read_journal(path)[0]}
                     self.journals.setdefault((path.parts[-3], path.name), set()).update(rows)
-            time.sleep(0.01)
+            time.sleep(0.005)
 
     def writers(self) -> dict[str, list[str]]:
         """The process ids of the journals of each suite, one for each journal; no two of them hold one row."""
@@ -113,13 +128,13 @@ def test_two_launched_processes_end_with_the_tables_of_one(root, alone):
     for process, stage, new in re.findall(r"^\[process (\d) of 2\] (\w+): (\d+) new", done.stdout, re.MULTILINE):
         made[process, stage] += int(new)
     # What is written whole is written by process 0: prompts, and the metrics of prompts beside those of its replies.
-    first = {("0", "prompts"): 13, ("0", "generate"): 7, ("0", "judge"): 7, ("0", "metrics"): 7 + 13}
-    assert +made == {**first, ("1", "generate"): 6, ("1", "judge"): 6, ("1", "metrics"): 6}
+    first = {("0", "prompts"): ROWS, ("0", "generate"): 8, ("0", "judge"): 8, ("0", "metrics"): 8 + ROWS}
+    assert +made == {**first, ("1", "generate"): 7, ("1", "judge"): 7, ("1", "metrics"): 7}
     manifests = [json.loads(path.read_text()) for path in (study.folder / "manifests").glob("*.json")]
     assert sorted(manifest["process"]["rank"] for manifest in manifests) == [0, 1]
 
 
-def test_workers_end_with_the_tables_of_one_after_one_was_killed(root, alone, capsys):
+def test_workers_end_with_the_tables_of_one_after_one_was_killed(root, alone, capsys, monkeypatch):
     study = Study.load({"name": "worked", **SMALL, "generation": BY_WORKERS})
     watch = Watch(study.folder)
     watch.start()
@@ -129,20 +144,23 @@ def test_workers_end_with_the_tables_of_one_after_one_was_killed(root, alone, ca
         study.collect(["prompts", "generate"])
     killer.join()
     finished = len(read_table(study.folder, "responses", []))
-    assert 0 < finished < 13
-    first = watch.writers()
+    assert 0 < finished < ROWS
+    writers = watch.writers()
+    assert all(len(pids) == len(set(pids)) for pids in writers.values())
+    assert str(os.getpid()) not in {pid for pids in writers.values() for pid in pids}
     capsys.readouterr()
-    watch = Watch(study.folder)
-    watch.start()
+    # The rest in this process, one worker after the other: starting and ending them is what test_workers is about.
+    monkeypatch.setattr("slmsafety.generate_stage.run_workers", _one_after_the_other)
     study.collect(["generate"])
-    second = watch.writers()
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("generate:")]
-    assert sum(int(line[1]) for line in lines) == 13 - finished
+    assert sum(int(line[1]) for line in lines) == ROWS - finished
     assert sum(int(line[3]) for line in lines) == finished
     same_tables(study, alone, ["prompts", "responses"])
-    for writers in (first, second):
-        assert all(len(pids) == len(set(pids)) for pids in writers.values())
-        assert str(os.getpid()) not in {pid for pids in writers.values() for pid in pids}
+
+
+def _one_after_the_other(target: Callable[[int, Report], None], workers: int, report: Report) -> None:
+    for worker in range(workers):
+        target(worker, report)
 
 
 def _kill_one(folder: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from slmsafety.errors import InputError
 from slmsafety.shares import Place, place, share, take_gpu, wait_until
 
-quick = settings(max_examples=30, deadline=None, derandomize=True)
-lengths = st.lists(st.integers(0, 300), max_size=60)
+quick = settings(max_examples=20, deadline=None, derandomize=True)
+lengths = st.lists(st.integers(0, 300), max_size=30)
 worlds = st.integers(1, 9)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.entries import SuiteParams
+from slmsafety.entries import JudgeParams, SuiteParams
 from slmsafety.errors import InputError, unknown
 from slmsafety.generate_stage import generate_replies
 from slmsafety.judge_stage import judge_id, judge_ids, judge_replies
+from slmsafety.models.client import Endpoint, api_key
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.records.manifest import start_manifest, write_manifest
@@ -46,7 +47,9 @@ def collect(
     mine = place()
     if mine.world > 1:
         take_gpu()
+    _check_keys(params, root, stages)
     manifest = start_manifest(root, given, params.model_dump(mode="json"))
+    write_manifest(folder, manifest, ended=False)
     judge = partial(judge_replies, retry=retry)
     run: dict[str, Stage] = {"prompts": _prompts, "generate": generate_replies, "judge": judge, "metrics": _metrics}
     for stage in (name for name in STAGES if name in stages):
@@ -55,15 +58,26 @@ def collect(
             path = part.compact()
             dropped = f", {torn} torn record(s) dropped and made again" if torn else ""
             print(f"{mine.prefix()}{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(root)}")
+    judges = judge_ids(params, root) if "judge" in stages else {}
     manifest |= {
         "generation_ids": {" ".join(key): value for key, value in generation_ids(params, root).items()},
-        "judge_ids": {" ".join(key): value for key, value in judge_ids(params, root).items()},
+        "judge_ids": {" ".join(key): value for key, value in judges.items()},
         "models": {model.id: model.source(root).definition() for model in params.models},
         "suites": {suite.name: _revision(folder, suite.name) for suite in params.suites},
         "device": _device() if "generate" in stages else None,
         "process": mine._asdict(),
     }
     print(f"{mine.prefix()}manifest: {write_manifest(folder, manifest).name}")
+
+
+def _check_keys(params: StudyParams, root: Path, stages: list[str]) -> None:
+    """Raise InputError for a server's key that is missing, before hours of work that does not need it."""
+    sources = [model.source(root) for model in params.models] if "generate" in stages else []
+    keys = [(source.endpoint, source.api_key_env) for source in sources]
+    keys += [(judge.endpoint, judge.api_key_env) for judge in params.judges if "judge" in stages]
+    for endpoint, variable in keys:
+        if endpoint is not None:
+            api_key(Endpoint(endpoint, "", variable))
 
 
 def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
@@ -74,13 +88,13 @@ def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
         stored = Partition(folder, PROMPTS, (suite.name,)).read(["instance_id"])
         total = len(stored) or expected_rows(suite, root)
         rows.append(("prompts", suite.name, "", len(stored), total - len(stored), 0))
+        keys = {judge.name: _known_id(judge, suite.name, params, root) for judge in params.judges_of(suite.name)}
         for model in params.model_ids:
             made = of(Partition(folder, RESPONSES, (suite.name, model)).read(["instance_id"]), ids[suite.name, model])
             rows.append(("generate", suite.name, model, len(made), total - len(made), 0))
             for judge in (judge for judge in params.judges_of(suite.name) if model in params.judged_models(judge)):
                 part = Partition(folder, JUDGMENTS, (suite.name, judge.name, model))
-                key = judge_id(judge, suite.name, params.empty, root)
-                judged = of(part.read(["status"]), ids[suite.name, model], key)
+                judged = of(part.read(["status"]), ids[suite.name, model], keys[judge.name])
                 failed = int((judged["status"] == "error").sum())
                 done = len(judged) - failed
                 rows.append((f"judge {judge.name}", suite.name, model, done, total - len(judged), failed))
@@ -89,6 +103,15 @@ def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
             )
             rows.append(("metrics", suite.name, model, len(measured), total - len(measured), 0))
     return pd.DataFrame(rows, columns=["stage", "suite", "model", "done", "missing", "failed"])
+
+
+def _known_id(judge: JudgeParams, suite: str, params: StudyParams, root: Path) -> str:
+    """A judge's id; "" where its rubric's prompts are not to be had, which is printed: no row can be called its own."""
+    try:
+        return judge_id(judge, suite, params.empty, root)
+    except InputError as error:
+        print(f"judge {judge.name} on {suite}: {error}; what it has judged is not known here")
+        return ""
 
 
 def suite_files(params: StudyParams, root: Path) -> pd.DataFrame:

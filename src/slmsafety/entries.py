@@ -19,10 +19,14 @@ from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
 
 
-class Strict(BaseModel):
-    """Parameters in which an unknown key is an error."""
+# Names become names of files, to which the store adds some 60 characters, of at most 255.
+NAME_LENGTH = 100
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class Strict(BaseModel):
+    """Parameters in which an unknown key is an error. No message of pydantic's own repeats what was given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class SuiteParams(Strict):
@@ -49,7 +53,7 @@ class ModelParams(Strict):
     behind an endpoint has a chat template, so that a base model there needs raw.
     """
 
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=NAME_LENGTH)
     hub: str | None = None
     folder: str | None = None
     gguf: str | None = None
@@ -109,7 +113,7 @@ class JudgeParams(Strict):
     the work: dollars, limits a minute, calls at once, and whether they go as batches.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=NAME_LENGTH)
     suites: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     endpoint: str | None = None
@@ -140,24 +144,24 @@ class JudgeParams(Strict):
         if self.name in JUDGES:
             raise InputError(f"judge '{self.name}' is the name of a judge without a model; call this one otherwise")
         if not self.served:
-            raise InputError(f"judge '{self.name}' needs 'served': the model's name at {self.endpoint}")
+            raise InputError(f"judge '{self.name}' needs 'served': the model's name on that server")
         if self.max_cost is not None and self.price is None:
             raise InputError(f"judge '{self.name}' has max_cost but no price; give price: {{input, output, date}}")
         if self.helm is not None and self.prompt_source != "helm":
             raise InputError(f"judge '{self.name}' has the key 'helm'; it belongs to prompt_source: helm")
-        self.server()
+        try:
+            self.server()
+        except InputError as error:
+            raise InputError(f"judge '{self.name}': {error}") from error
         return self
 
-    def server(self) -> Endpoint:
-        """Return the server of a language model and the limits of the calls; InputError for a URL that is none."""
-        return Endpoint(
-            str(self.endpoint),
-            str(self.served),
-            self.api_key_env,
-            self.concurrency,
-            self.requests_per_minute,
-            self.tokens_per_minute,
-        )
+    def server(self, processes: int = 1) -> Endpoint:
+        """Return the server of a language model, with the limits a minute of one of so many processes.
+
+        Raises InputError for a URL that is none.
+        """
+        requests, tokens = (each and each / processes for each in (self.requests_per_minute, self.tokens_per_minute))
+        return Endpoint(str(self.endpoint), str(self.served), self.api_key_env, self.concurrency, requests, tokens)
 
     def reads(self, suite: str) -> bool:
         """Whether it reads a suite: multiple-choice suites have a judge of their own."""
@@ -184,4 +188,12 @@ def first_problem(
         return unknown("key", key, keys_at(parents), source)
     if first["type"] == "missing":
         return InputError(f"{source}: key '{where}' is missing")
-    return InputError(f"{source}: key '{where}' is {first['input']!r}; {first['msg'][0].lower()}{first['msg'][1:]}")
+    shown = _shown(where.rpartition(".")[2], first["input"])
+    return InputError(f"{source}: key '{where}' {shown}; {first['msg'][0].lower()}{first['msg'][1:]}")
+
+
+def _shown(key: str, value: object) -> str:
+    """What an error says of a bad value: the value, unless it may hold a secret."""
+    if key in ("endpoint", "api_key_env"):
+        return "is not right"
+    return f"is {value!r}"

@@ -13,6 +13,7 @@ from slmsafety.errors import InputError
 from slmsafety.judge_stage import judge_id, judge_todo, llm_judge
 from slmsafety.judging.cost import request_tokens, text_tokens
 from slmsafety.judging.llm_judge import LlmJudge
+from slmsafety.judging.rubric import HELM_TOKENS
 from slmsafety.params import StudyParams
 from slmsafety.records.schema import JUDGMENTS, PROMPTS
 from slmsafety.records.store import Partition
@@ -21,6 +22,9 @@ from slmsafety.stage_rows import generation_ids, settings
 
 # Where there is no text to count: tokens of a prompt, of a verdict, and seconds that a server takes for a call.
 PROMPT_TOKENS, VERDICT_TOKENS, SECONDS = 100, 60, 2.0
+# Tokens of a judge's prompt that is not here: AirBench's have about so many.
+FRAME_TOKENS = 600
+NONE = pd.DataFrame({"finish_reason": []}), 0
 COLUMNS = ["judge", "suite", "calls", "counted", "input_tokens", "output_tokens", "dollars", "most_dollars", "minutes"]
 
 
@@ -43,41 +47,55 @@ def estimate(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
     rows = []
     for judge in (judge for judge in params.judges if judge.endpoint is not None):
         for suite in (suite for suite in params.suites if judge.reads(suite.name)):
-            configured = llm_judge(judge, suite.name, root)
+            try:
+                configured = llm_judge(judge, suite.name, root)
+            except InputError as error:
+                print(
+                    f"judge {judge.name} on {suite.name}: {error}; its prompts are taken to have {FRAME_TOKENS} tokens"
+                )
+                configured = None
             calls = _calls(params, folder, root, judge, configured, suite)
-            rows.append(_row(judge, suite.name, calls, configured.rubric.max_tokens))
+            rows.append(
+                _row(judge, suite.name, calls, HELM_TOKENS if configured is None else configured.rubric.max_tokens)
+            )
     if not rows:
         raise InputError(f"study {params.name} has no judge behind an endpoint; its judges cost nothing")
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _calls(
-    params: StudyParams, folder: Path, root: Path, judge: JudgeParams, configured: LlmJudge, suite: SuiteParams
+    params: StudyParams, folder: Path, root: Path, judge: JudgeParams, configured: LlmJudge | None, suite: SuiteParams
 ) -> Calls:
     prompts = Partition(folder, PROMPTS, (suite.name,)).read(["prompt"])
     total = len(prompts) or expected_rows(suite, root)
     prompt_tokens = text_tokens(prompts["prompt"].str.len().mean()) if len(prompts) else PROMPT_TOKENS
-    frame = _frame_tokens(configured)
-    ids, key = generation_ids(params, root), judge_id(judge, suite.name, params.empty, root)
+    frame = FRAME_TOKENS if configured is None else _frame_tokens(configured)
+    ids = generation_ids(params, root)
+    key = "" if configured is None else judge_id(judge, suite.name, params.empty, root)
     number, counted, tokens = 0, 0, 0.0
     for model in params.judged_models(judge):
-        there, done = _there(params, folder, suite.name, judge, model, ids[suite.name, model], key)
+        there, done = NONE if configured is None else _there(folder, suite.name, judge, model, ids, key)
         sent = there if params.empty == "judge" else there[there["finish_reason"] != "empty"]
         absent = total - len(there) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]
-        tokens += sum((request_tokens(configured.body(row)) for row in rows), 0.0)
+        tokens += sum((request_tokens(configured.body(row)) for row in rows if configured is not None), 0.0)
         tokens += absent * (frame + prompt_tokens + settings(params, suite, model).max_new_tokens)
         number, counted = number + len(sent) + absent, counted + len(sent)
     return Calls(number, counted, tokens)
 
 
 def _there(
-    params: StudyParams, folder: Path, suite: str, judge: JudgeParams, model: str, generation: str, key: str
+    folder: Path,
+    suite: str,
+    judge: JudgeParams,
+    model: str,
+    ids: dict[tuple[str, str], str],
+    key: str,
 ) -> tuple[pd.DataFrame, int]:
     """The replies that are there and wait for the judge, and the number that it has judged."""
     if not Partition(folder, PROMPTS, (suite,)).parquet.exists():
-        return pd.DataFrame({"finish_reason": []}), 0
-    return judge_todo(Partition(folder, JUDGMENTS, (suite, judge.name, model)), generation, key, Place(), ())
+        return NONE
+    return judge_todo(Partition(folder, JUDGMENTS, (suite, judge.name, model)), ids[suite, model], key, Place(), ())
 
 
 def _frame_tokens(configured: LlmJudge) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from slmsafety.entries import SuiteParams
+from slmsafety.errors import InputError
 from slmsafety.models.source import Source
 from slmsafety.params import StudyParams
 from slmsafety.records.schema import RESPONSES
@@ -40,6 +42,7 @@ def _by_workers(params: StudyParams, folder: Path, root: Path, mine: Place) -> d
             kept[suite, model] = len(prompts) - len(todo)
             total += len(prompts)
     if sum(kept.values()) < total:
+        _check_cpu()
         with progress_bar("generate", total, sum(kept.values())) as bar:
 
             def report(rows: int, text: str) -> None:
@@ -48,6 +51,14 @@ def _by_workers(params: StudyParams, folder: Path, root: Path, mine: Place) -> d
 
             run_workers(partial(_work, params, folder, root, mine), params.generation.workers, report)
     return kept
+
+
+def _check_cpu() -> None:
+    """Raise InputError on a GPU, which every worker would take for its own."""
+    import torch
+
+    if torch.cuda.is_available():
+        raise InputError("generation.workers are for CPUs; use one, or accelerate launch for several GPUs")
 
 
 def _work(params: StudyParams, folder: Path, root: Path, mine: Place, worker: int, report: Report) -> None:
@@ -68,7 +79,7 @@ def _replies(params: StudyParams, folder: Path, root: Path, mine: Place, report:
             done, made, text = len(prompts) - len(todo), 0, f"{model} {suite.name}"
             if not todo.empty:
                 with part.writer() as writer, progress_bar(text, len(prompts), done, report is None) as bar:
-                    for batch in engine.run(suite, todo, ids[suite.name, model]):
+                    for batch in engine.run(suite, todo, ids[suite.name, model], part):
                         writer.append(batch)
                         made += len(batch)
                         bar.update(len(batch))
@@ -85,8 +96,10 @@ class _Engine:
         self._loaded: LoadedModel | None = None
         self._tokens: int | None = None
 
-    def run(self, suite: SuiteParams, prompts: pd.DataFrame, generation: str) -> Iterator[pd.DataFrame]:
-        """Yield frames of the responses table; prints what an endpoint gave no reply to."""
+    def run(
+        self, suite: SuiteParams, prompts: pd.DataFrame, generation: str, part: Partition
+    ) -> Iterator[pd.DataFrame]:
+        """Yield frames of the responses table that go on with a part; prints what an endpoint gave no reply to."""
         rules, how = settings(self._params, suite, self._model), self._params.generation
         if self._source.endpoint is not None:
             from slmsafety.generation import endpoint_engine
@@ -104,7 +117,21 @@ class _Engine:
             self._loaded = load_causal_lm(self._source, dtype=how.dtype)
             self._tokens = None if how.memory_gb is None else token_budget(self._loaded, how.memory_gb, how.batch_size)
         loaded, tokens = self._loaded, self._tokens
+        if self._source.hub is not None and self._source.revision is None:
+            _same_commit(part, generation, loaded.revision)
         yield from transformers_engine.generate(loaded, prompts, rules, self._model, generation, how.batch_size, tokens)
+
+
+def _same_commit(part: Partition, generation: str, commit: str) -> None:
+    """Refuse to go on with the replies of a hub model that has changed since: one id would stand for two models."""
+    for meta in of(part.read(["meta"]), generation)["meta"]:
+        before = json.loads(meta)["revision"]
+        if before != commit:
+            suite, model = part.names
+            raise InputError(
+                f"model '{model}' is at commit {commit} on the hub now, and replies of {suite} were made at {before}; "
+                f"give it `revision: {before}` (or {commit}) in params, under which its replies are made anew"
+            )
 
 
 def _todo(folder: Path, suite: str, model: str, generation: str, mine: Place) -> tuple[pd.DataFrame, pd.DataFrame]:

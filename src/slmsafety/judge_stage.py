@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import IO
 
 import pandas as pd
 
 from slmsafety.entries import JudgeParams
+from slmsafety.errors import InputError
 from slmsafety.judging import judges as offline
 from slmsafety.judging.batch_run import BatchRun
 from slmsafety.judging.cost import Purse
@@ -16,7 +19,7 @@ from slmsafety.judging.rubrics import build, rubric_of
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.records.schema import JUDGMENTS, RESPONSES
-from slmsafety.records.store import Partition, Writer, partitions
+from slmsafety.records.store import Partition, Writer
 from slmsafety.shares import Place, share
 from slmsafety.stage_rows import PROMPT, REPLY, Written, among, generation_ids, of, progress_bar, stored_prompts
 
@@ -39,8 +42,11 @@ def judge_id(judge: JudgeParams, suite: str, empty: str, root: Path) -> str:
     return offline.work_id(judge.name, llm_judge(judge, suite, root).definition(), empty)
 
 
-def llm_judge(judge: JudgeParams, suite: str, root: Path) -> LlmJudge:
-    """Return a language model as it judges a suite; InputError when the rubric's prompts are not to be had."""
+def llm_judge(judge: JudgeParams, suite: str, root: Path, processes: int = 1) -> LlmJudge:
+    """Return a language model as it judges a suite, with its limits a minute divided among so many processes.
+
+    Raises InputError when the rubric's prompts are not to be had.
+    """
     rubric = build(
         rubric_of(suite) if judge.rubric == "auto" else judge.rubric,
         judge.prompt_source,
@@ -50,7 +56,7 @@ def llm_judge(judge: JudgeParams, suite: str, root: Path) -> LlmJudge:
         judge.polarity,
         judge.rubric_revision,
     )
-    return LlmJudge(judge.name, rubric, judge.server(), judge.revision)
+    return LlmJudge(judge.name, rubric, judge.server(processes), judge.revision)
 
 
 def judge_replies(
@@ -58,24 +64,42 @@ def judge_replies(
 ) -> Written:
     """Judge the replies of a share that have no judgment yet, or one whose status is in `retry`.
 
-    Prints a warning for a rubric that was published with other models, and how calls ended that gave no label.
+    Prints a warning for a rubric that was published with other models, and how calls ended that gave no label. Among
+    several processes each has its part of what a judge may spend, and of its limits a minute.
     """
-    ids = generation_ids(params, root)
     for judge in params.judges:
-        purse = Purse(judge.price, judge.max_cost, spent(judge, folder))
-        for suite in (suite.name for suite in params.suites if judge.reads(suite.name)):
-            key = judge_id(judge, suite, params.empty, root)
-            _warn(judge, suite, root, mine)
-            for model in params.judged_models(judge):
-                part = Partition(folder, JUDGMENTS, (suite, judge.name, model))
-                todo, done = judge_todo(part, ids[suite, model], key, mine, retry)
-                made, text = 0, f"{judge.name} {model} {suite}"
+        if judge.batch and mine.world > 1:
+            raise InputError(
+                f"judge '{judge.name}' sends batches, which one process does; judge outside of the launcher"
+            )
+        with Ledger(judge, folder) as ledger:
+            purse = ledger.purse(mine)
+            if judge.batch:
+                for part, todo, _, key in _parts(params, judge, folder, root, mine, retry):
+                    if not todo.empty:
+                        _batches(judge, part, todo, key, purse, root).send()
+            for part, todo, done, key in _parts(params, judge, folder, root, mine, retry):
+                made, text = 0, " ".join((judge.name, part.names[2], part.names[0]))
                 if not todo.empty:
                     with part.writer() as writer, progress_bar(text, done + len(todo), done) as bar:
-                        for rows in _judged(params, judge, suite, todo, key, purse, folder, root, writer):
+                        for rows in _judged(params, judge, part, todo, key, purse, root, mine, writer):
                             bar.update(rows)
                             made += rows
                 yield part, made, done
+
+
+def _parts(
+    params: StudyParams, judge: JudgeParams, folder: Path, root: Path, mine: Place, retry: Collection[str]
+) -> Iterator[tuple[Partition, pd.DataFrame, int, str]]:
+    """Yield each part of a judge's work, what of it is to be judged, how much is, and the judge_id."""
+    ids = generation_ids(params, root)
+    for suite in (suite.name for suite in params.suites if judge.reads(suite.name)):
+        key = judge_id(judge, suite, params.empty, root)
+        _warn(judge, suite, root, mine)
+        for model in params.judged_models(judge):
+            part = Partition(folder, JUDGMENTS, (suite, judge.name, model))
+            todo, done = judge_todo(part, ids[suite, model], key, mine, retry)
+            yield part, todo, done, key
 
 
 def judge_todo(
@@ -91,24 +115,48 @@ def judge_todo(
     return todo.merge(prompts, on=["suite", "instance_id"], how="left", validate="one_to_one"), len(done)
 
 
-def spent(judge: JudgeParams, folder: Path) -> float:
-    """Return the dollars that the stored judgments of a judge took, at its present price (0 without one)."""
-    if judge.price is None:
-        return 0.0
-    own = [part for part in partitions(folder, "judgments") if part.names[1] == judge.name]
-    tokens = [part.read(["input_tokens", "output_tokens"])[["input_tokens", "output_tokens"]].sum() for part in own]
-    return sum(judge.price.of(float(used["input_tokens"]), float(used["output_tokens"])) for used in tokens)
+class Ledger:
+    """What a judge has cost: a line a call in a file a run, since a row can be judged more than once."""
+
+    def __init__(self, judge: JudgeParams, folder: Path) -> None:
+        """Take the judge and the study's folder."""
+        self._judge, self._folder = judge, folder / "spent" / judge.name
+        self._handle: IO[str] | None = None
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle is not None:
+            self._handle.close()
+
+    def spent(self) -> float:
+        """Return the dollars of all calls so far; a torn last line of a killed run is left out."""
+        lines = [line for path in self._folder.glob("*.txt") for line in path.read_text().split("\n")[:-1]]
+        return sum(map(float, lines))
+
+    def purse(self, mine: Place) -> Purse:
+        """Return this process's part of what may still be spent."""
+        spent, limit = self.spent(), self._judge.max_cost
+        mine_of = None if limit is None else spent + max(0.0, limit - spent) / mine.world
+        return Purse(self._judge.price, mine_of, spent, self._write)
+
+    def _write(self, dollars: float) -> None:
+        if self._handle is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._handle = (self._folder / f"{uuid.uuid4().hex[:12]}.txt").open("x", buffering=1)
+        self._handle.write(f"{dollars:.9f}\n")
 
 
 def _judged(
     params: StudyParams,
     judge: JudgeParams,
-    suite: str,
+    part: Partition,
     todo: pd.DataFrame,
     key: str,
     purse: Purse,
-    folder: Path,
     root: Path,
+    mine: Place,
     writer: Writer,
 ) -> Iterator[int]:
     """Write the judgments of a part, and yield how many rows each write had."""
@@ -124,14 +172,25 @@ def _judged(
         yield int(empty.sum())
     if empty.all():
         return
-    sent, configured = todo[~empty], llm_judge(judge, suite, root)
-    run = JudgeRun(configured, sent, key, purse)
+    sent = todo[~empty]
     if judge.batch:
-        run = BatchRun(configured, sent, key, purse, folder / "batches" / judge.name / suite / sent["model"].iloc[0])
+        run: JudgeRun = _batches(judge, part, sent, key, purse, root)
+    else:
+        run = JudgeRun(llm_judge(judge, part.names[0], root, mine.world), sent, key, purse)
     for frame in run:
         writer.append(frame)
         yield len(frame)
     _report(run, judge, len(sent), purse)
+
+
+def _batches(judge: JudgeParams, part: Partition, todo: pd.DataFrame, key: str, purse: Purse, root: Path) -> BatchRun:
+    """The batches of a part; their notes lie apart for every setting, so that none takes in another's."""
+    suite, _, model = part.names
+    sent = todo[todo["finish_reason"] != "empty"] if len(todo) else todo
+    generation = sent["generation_id"].iloc[0] if len(sent) else "none"
+    notes = part.root / "batches" / judge.name / suite / model / f"{generation}-{key}"
+    every, _ = judge_todo(Partition(part.root, JUDGMENTS, part.names), generation, "", Place(), ())
+    return BatchRun(llm_judge(judge, suite, root), sent, key, purse, notes, every)
 
 
 def _report(run: JudgeRun, judge: JudgeParams, asked: int, purse: Purse) -> None:
@@ -139,7 +198,7 @@ def _report(run: JudgeRun, judge: JudgeParams, asked: int, purse: Purse) -> None
     ended = ", ".join(f"{status} {count}" for status, count in run.statuses.most_common() if status != "ok")
     if ended:
         print(f"judge {judge.name}: {run.statuses['ok']} ok, {ended} ({run.attempts} calls)")
-    left = asked - run.statuses.total()
+    left = max(0, asked - run.statuses.total())
     if run.stopped:
         print(
             f"judge {judge.name}: stopped at max_cost ${purse.limit:g} (spent ${purse.spent:.4f}); {left} replies left"

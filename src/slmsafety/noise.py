@@ -69,6 +69,8 @@ def measure_noise(params: StudyParams, folder: Path, root: Path, sample: int, su
     drawn from the finished replies with the study's seed. Models behind an endpoint are left out, which is printed.
     Raises InputError for an unknown suite and when no reply is finished.
     """
+    if params.kind != "run":
+        raise InputError(f"study {params.name} is of kind '{params.kind}': it has no replies of its own to make again")
     if sample < 1:
         raise InputError(f"a sample of {sample} replies is none; give at least 1")
     for name in suites:
@@ -112,6 +114,9 @@ def _settings(params: StudyParams, folder: Path, root: Path, sample: int, suites
             prompts = Partition(folder, PROMPTS, (suite.name,)).read(["prompt", "expected", "meta"])
             replies = replies.merge(prompts, on=["suite", "instance_id"], how="left", validate="one_to_one")
             known_by = [judges[suite.name, judge] for judge in _offline(params, suite.name)]
+            if not known_by:
+                print(f"noise: {suite.name} is left out, since no judge of it is without an endpoint")
+                continue
             made = dict(zip(replies["instance_id"], replies["response"], strict=True))
             sample_id = content_id({"generation": ids[suite.name, model.id], "replies": made, "judges": known_by})
             samples += [(suite, replies, sample_id)] if made else []

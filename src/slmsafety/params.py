@@ -6,14 +6,22 @@ A misspelt key must stop a run before it starts, since papermill itself runs the
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from slmsafety.entries import GenerationParams, JudgeParams, ModelParams, Strict, SuiteParams, first_problem
+from slmsafety.entries import (
+    NAME_LENGTH,
+    GenerationParams,
+    JudgeParams,
+    ModelParams,
+    Strict,
+    SuiteParams,
+    first_problem,
+)
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.entries import AirbenchScoredEntry, HelmRunEntry
 from slmsafety.importers.human_labels import read_human_labels
@@ -21,14 +29,14 @@ from slmsafety.judging.cost import Price
 from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.judging.rubrics import rubric_of
 from slmsafety.models.cards import load_cards
-from slmsafety.paths import data_path, project_root
+from slmsafety.paths import data_path, is_file, project_root
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 
 class StudyParams(Strict):
     """One study. `kind` says where its numbers come from: the printed tables, an own run, or imported judgments."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$", max_length=NAME_LENGTH)
     kind: Literal["published", "run", "imported"]
     suites: tuple[SuiteParams, ...] = ()
     models: tuple[ModelParams, ...] = ()
@@ -40,7 +48,7 @@ class StudyParams(Strict):
     airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
     human_labels: str | None = None
     on_demand: bool = False
-    seed: int = 1337
+    seed: int = Field(default=1337, ge=0, lt=2**32)
 
     @field_validator("suites", mode="before")
     @classmethod
@@ -80,6 +88,12 @@ class StudyParams(Strict):
             raise InputError(f"a study of kind 'imported' needs one of the keys {', '.join(_SOURCES)}")
         if self.kind == "imported" and any(suite.limit or suite.max_new_tokens for suite in self.suites):
             raise InputError("in a study of kind 'imported' a suite has a name and a path only: its replies are there")
+        for judge in self.judges if self.kind == "imported" else ():
+            if judge.model_fields_set != {"name"}:
+                raise InputError(f"in a study of kind 'imported' judge '{judge.name}' is a name alone: it has judged")
+        paid = [*(model.endpoint for model in self.models), *(judge.endpoint for judge in self.judges)]
+        if self.on_demand and any(paid):
+            raise InputError("on_demand makes what a notebook misses, and must not pay for it; remove it (endpoints)")
         if (self.name == "published") != (self.kind == "published"):
             raise InputError(
                 "the name 'published' and the kind 'published' belong together: its artifacts are committed"
@@ -143,9 +157,23 @@ class StudyParams(Strict):
                     raise InputError(f"judge '{judge.name}' cannot read suite '{suite}'")
                 if judge.endpoint is not None and judge.rubric == "auto":
                     rubric_of(suite)
+            if judge.endpoint is not None:
+                self._check_airbench(judge)
             for model in judge.models:
                 if model not in self.model_ids:
                     raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")
+
+    def _check_airbench(self, judge: JudgeParams) -> None:
+        """Refuse AirBench's rubric, whose prompts go by category, on another suite, and its keys without it."""
+        suites = [suite.name for suite in self.suites if judge.reads(suite.name)]
+        if judge.rubric == "airbench" and suites != ["airbench"]:
+            raise InputError(
+                f"judge '{judge.name}' has rubric airbench, which reads that suite; give suites: [airbench]"
+            )
+        if judge.rubric not in ("auto", "airbench") or "airbench" not in suites:
+            for key in ("polarity", "judge_prompts", "rubric_revision"):
+                if getattr(judge, key) != type(judge).model_fields[key].default:
+                    raise InputError(f"judge '{judge.name}' has the key '{key}'; it belongs to rubric airbench")
 
 
 _SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
@@ -168,7 +196,7 @@ def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
     path = _params_file(str(study))
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, OSError) as error:  # a date that is none is a ValueError
         raise InputError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from error
     if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
         raise InputError(f"{path}: needs one top-level key 'study' that holds a mapping")
@@ -180,7 +208,7 @@ def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
 
 def study_names() -> list[str]:
     """Return the names that params/ defines."""
-    return sorted(path.stem for path in (project_root() / "params").glob("*.yaml"))
+    return sorted(path.stem for path in (project_root() / "params").glob("*.yaml") if path.is_file())
 
 
 def injected_names(namespace: Mapping[str, Any]) -> list[str]:
@@ -203,8 +231,13 @@ class _UniqueKeys(yaml.SafeLoader):
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key '{key}' stands twice", key_node.start_mark)
+            problem = None
+            if not isinstance(key, Hashable):
+                problem = "a key is a list or a mapping; a key is a word"
+            elif key in seen:
+                problem = f"key '{key}' stands twice"
+            if problem is not None:
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -213,11 +246,11 @@ def _params_file(study: str) -> Path:
     root = project_root()
     if study.endswith((".yaml", ".yml")) or "/" in study:
         for path in (Path(study), root / study):
-            if path.is_file():
+            if is_file(path):
                 return path
         raise InputError(f"params file '{study}' does not exist")
     path = root / "params" / f"{study}.yaml"
-    if not path.is_file():
+    if not is_file(path):
         raise unknown("study", study, study_names(), "params/")
     return path
 

@@ -17,12 +17,24 @@ def project_root() -> Path:
     return root.resolve()
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a file is there; InputError where that cannot be told (a closed folder, a name too long)."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise InputError(f"path '{path}' cannot be looked up ({error.strerror})") from error
+
+
 def data_path(text: str, root: Path) -> Path:
     """Return an existing path from a parameter: $VARIABLES are filled in, relative paths start at the root."""
     filled = os.path.expandvars(text)
     if "$" in filled:
         raise InputError(f"path '{text}' names an environment variable that is not set")
     path = root / filled
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # a folder on the way that may not be entered, or a name that is too long
+        raise InputError(f"path '{text}' cannot be looked up ({error.strerror})") from error
+    if not there:
         raise InputError(f"path '{text}' does not exist (looked for {path})")
     return path

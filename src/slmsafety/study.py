@@ -93,9 +93,9 @@ class Study:
         """Return what judging over endpoints will take (`estimate.estimate`)."""
         return estimate(self.params, self.folder, self.root)
 
-    def noise(self, sample: int = 0, suites: Iterable[str] = ()) -> pd.DataFrame:
+    def noise(self, sample: int | None = None, suites: Iterable[str] = ()) -> pd.DataFrame:
         """Return the noise floor (`noise.noise_table`), after measuring it on `sample` replies a suite and model."""
-        if sample:
+        if sample is not None:
             measure_noise(self.params, self.folder, self.root, sample, list(suites))
         return self.named(noise_table(self.params, self.folder, self.root))
 

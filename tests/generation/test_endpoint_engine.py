@@ -28,7 +28,6 @@ QUESTIONS = [
     "What is the capital of France?",
     "Write one sentence about the sea.",
     "How many days has a week?",
-    "Count from 1 to 5.\n\n1.",
 ]
 SHORT = GenerationSettings(max_new_tokens=9)
 SECRET = "sk-very-secret-4711"
@@ -81,7 +80,7 @@ def test_a_real_server_gives_the_replies_of_the_engine_in_this_process(
         "template_used": "chat",
     }
     assert not run.failed and run.problems() == ""
-    assert run.attempts == 12 and set(proxy.asked.values()) == {2}
+    assert run.attempts == 2 * len(QUESTIONS) and set(proxy.asked.values()) == {2}
 
 
 def test_a_real_server_that_does_not_answer_in_time(served_smollm2: tuple[str, str]) -> None:
@@ -89,7 +88,7 @@ def test_a_real_server_that_does_not_answer_in_time(served_smollm2: tuple[str, s
     with running(Server(forward_to(url), lambda prompt, attempt: HANG if attempt == 1 else None)) as proxy:
         ids = {"model": "some-model", "generation_id": "0123456789ab"}
         one = GenerationSettings(max_new_tokens=1)
-        run = EndpointRun(Endpoint(proxy.url, served, timeout=3), prompts(["Hi"]), one, ids)
+        run = EndpointRun(Endpoint(proxy.url, served, timeout=2), prompts(["Hi"]), one, ids)
         rows = rows_of(run)
     assert rows["response"].tolist() == ["Hello"] and not run.failed
     assert json.loads(rows.loc[0, "meta"])["attempts"] == run.attempts == proxy.asked["Hi"] >= 2
@@ -97,7 +96,7 @@ def test_a_real_server_that_does_not_answer_in_time(served_smollm2: tuple[str, s
 
 def test_a_raw_prompt_goes_without_a_chat(served_smollm2: tuple[str, str], smollm2: LoadedModel) -> None:
     url, served = served_smollm2
-    raw, texts = GenerationSettings(max_new_tokens=6, template="raw"), ["One, two, three,", "The capital of France is"]
+    raw, texts = GenerationSettings(max_new_tokens=3, template="raw"), ["One, two, three,", "The capital of France is"]
     run = generate(Source(endpoint=url, served=served), prompts(texts), raw, "some-model", "0123456789ab", 2)
     rows = rows_of(run)
     here = list(transformers_engine.generate(smollm2, prompts(texts), raw, "some-model", "0123456789ab", 2))
@@ -207,7 +206,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """kill -9 in the middle; only what was not yet written is asked again, at most what was under way."""
     part = Partition(tmp_path, RESPONSES, ("demo", "some-model"))
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with running(Server(echo, latency=0.1)) as server:
+    with running(Server(echo, latency=0.04)) as server:
         command = [sys.executable, "-c", WRITER, str(tmp_path), server.url, "80"]
         first = subprocess.Popen(command, env=environment)
         deadline = time.monotonic() + 60

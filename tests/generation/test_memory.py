@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Zamba2Config
 
 from slmsafety.errors import InputError
-from slmsafety.generation.memory import within_memory
+from slmsafety.generation.decoding import PREFILL
+from slmsafety.generation.memory import (
+    cache_bytes,
+    logit_bytes,
+    prefill_bytes,
+    token_budget,
+    weight_bytes,
+    within_memory,
+)
 from slmsafety.generation.settings import GenerationSettings
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.load import LoadedModel
@@ -26,9 +38,9 @@ TEXTS = [
 Limit = Callable[[int], list[tuple[int, int]]]
 
 
-def run(loaded: LoadedModel, batch_size: int) -> list[pd.DataFrame]:
+def run(loaded: LoadedModel, batch_size: int, tokens: int | None = None) -> list[pd.DataFrame]:
     prompts = pd.DataFrame({"suite": "s", "instance_id": [f"q{i}" for i in range(len(TEXTS))], "prompt": TEXTS})
-    return list(generate(loaded, prompts, GenerationSettings(max_new_tokens=NEW), "m", "id", batch_size))
+    return list(generate(loaded, prompts, GenerationSettings(max_new_tokens=NEW), "m", "id", batch_size, tokens))
 
 
 @pytest.fixture
@@ -103,3 +115,109 @@ def test_what_torch_says_on_a_gpu_counts_and_other_errors_do_not() -> None:
     assert within_memory(fails(torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))) is None
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         within_memory(lambda: torch.ones(2, 3) @ torch.ones(2, 3))
+
+
+def test_cache_and_weights_of_a_small_configuration_are_those_by_hand() -> None:
+    shape = {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 8,
+        "head_dim": 16,
+    }
+    for groups, keys_and_values in ((8, 3 * 2 * 8 * 16), (2, 3 * 2 * 2 * 16), (1, 3 * 2 * 1 * 16)):  # MHA, GQA, MQA
+        config = LlamaConfig(**shape, num_key_value_heads=groups, tie_word_embeddings=True)
+        model = AutoModelForCausalLM.from_config(config).eval()
+        assert cache_bytes(model) == (4 * keys_and_values, 0, 3)
+        attention = 32 * 16 * (8 + 2 * groups + 8)
+        rotary = 2 * 8  # inverse frequencies of half a head, and their original
+        assert weight_bytes(model) == 4 * (50 * 32 + 3 * (attention + 3 * 32 * 48 + 2 * 32) + 32 + rotary)
+        assert cache_bytes(model.to(torch.bfloat16)).token == 2 * keys_and_values
+        assert logit_bytes(model) == 50 * (2 + 8)
+
+
+def test_layers_without_keys_count_by_the_row() -> None:
+    config = Zamba2Config(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        layers_block_type=["mamba", "hybrid", "mamba", "hybrid"],
+        num_mem_blocks=1,
+        mamba_d_state=8,
+        mamba_d_conv=4,
+        mamba_expand=2,
+        mamba_ngroups=1,
+        n_mamba_heads=4,
+        mamba_headdim=16,
+        adapter_rank=4,
+    )
+    convolution, state = (64 + 2 * 8) * 4, 4 * 16 * 8
+    attention = 2 * 2 * 64  # two hybrid layers: keys and values, of twice the hidden size
+    cached = cache_bytes(AutoModelForCausalLM.from_config(config).eval())
+    assert cached == (4 * attention, 4 * 4 * (convolution + state), 4)
+
+
+def test_eager_attention_is_given_room_for_its_scores(smollm2: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    lean = prefill_bytes(smollm2.model)
+    monkeypatch.setattr(smollm2.model.config, "_attn_implementation_internal", "eager")
+    assert prefill_bytes(smollm2.model) - lean == 9 * PREFILL**2 * 12
+
+
+def test_a_budget_grows_by_the_cache_and_one_that_is_too_small_is_refused(smollm2: LoadedModel) -> None:
+    cached = cache_bytes(smollm2.model)
+    assert cached == (30 * 2 * 3 * 64 * 4, 0, 30)
+    few, more = (token_budget(smollm2, memory_gb, 8) for memory_gb in (2.0, 3.0))
+    assert more - few == pytest.approx(1e9 / (cached.token * 1.1), abs=1)
+    with pytest.raises(InputError, match=r"^memory_gb 1: the model and 8 rows need 1\.\d\d GB without any prompt; "):
+        token_budget(smollm2, 1.0, 8)
+
+
+def test_a_prompt_over_the_budget_is_named(smollm2: LoadedModel) -> None:
+    with pytest.raises(InputError, match=r"^s q3: \d+ tokens of prompt and response do not fit into memory$"):
+        run(smollm2, 7, tokens=40)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux reports it")
+def test_memory_stays_under_the_budget_and_more_of_it_makes_larger_batches() -> None:
+    small, large = budgeted(1.4), budgeted(1.45)
+    assert small["peak_gb"] < 1.4 and small["peak_gb"] < large["peak_gb"] < 1.45
+    assert 1 < small["largest"] < large["largest"] < 12
+    assert small["texts"] == large["texts"]
+
+
+def budgeted(memory_gb: float) -> dict[str, Any]:
+    """Generate with real weights in a process of its own, whose peak is then known."""
+    command = [sys.executable, "-c", BUDGETED, str(memory_gb)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+BUDGETED = """
+import json, resource, sys
+
+import pandas as pd
+import torch
+
+from slmsafety.generation.memory import token_budget
+from slmsafety.generation.settings import GenerationSettings
+from slmsafety.generation.transformers_engine import generate
+from slmsafety.models.cards import card
+from slmsafety.models.load import load_causal_lm
+
+torch.set_num_threads(1)
+loaded = load_causal_lm(card("smollm2-135m-it-q4").source)
+tokens = token_budget(loaded, float(sys.argv[1]), 64)
+texts = [f"Say {row}. " + "It is so. " * 40 for row in range(12)]
+prompts = pd.DataFrame({"suite": "s", "instance_id": [f"q{row:02}" for row in range(12)], "prompt": texts})
+rows = []
+loaded.model.register_forward_pre_hook(lambda _, args, given: rows.append(len(given["input_ids"])), with_kwargs=True)
+replies = pd.concat(generate(loaded, prompts, GenerationSettings(max_new_tokens=2), "m", "id", 64, tokens))
+print(json.dumps({
+    "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+    "largest": max(rows),
+    "texts": replies.sort_values("instance_id")["response"].tolist(),
+}))
+"""

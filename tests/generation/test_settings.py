@@ -34,6 +34,7 @@ def test_what_an_endpoint_s_server_decides_is_no_part_of_the_id() -> None:
     source = Source(endpoint="http://there/v1", served="tiny")
     plain = generation_id(source, GenerationSettings())
     assert plain == generation_id(source, GenerationSettings(dtype="bfloat16", engine="transformers 4.0.0"))
+    assert plain == generation_id(source, GenerationSettings(template="chat"))
     assert plain != generation_id(source, GenerationSettings(template="raw"))
     assert plain != generation_id(Source(hub="tiny"), GenerationSettings())
 

@@ -73,14 +73,18 @@ class TestRealRun:
         assert counts == {"prompts": 10, "responses": 10, "judgments": 10}
 
 
-def _one(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> tuple[Imported, pd.Series]:
+def _one(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> Imported:
     options = {key: more.pop(key) for key in ("polarity", "judge_empty", "helm_version") if key in more}
     folder = write_run(tmp_path / "run", suite, [state(suite, "id7", annotation, **more)])
-    run = read_helm_run(folder, **options)
-    write_imported([run], tmp_path / "runs" / "mine")
+    return read_helm_run(folder, **options)
+
+
+def _stored(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> pd.Series:
+    """The one judgment as the store gives it back."""
+    write_imported([_one(tmp_path, suite, annotation, **more)], tmp_path / "runs" / "mine")
     stored = read_table(tmp_path / "runs" / "mine", "judgments")
     assert len(stored) == 1
-    return run, stored.iloc[0]
+    return stored.iloc[0]
 
 
 MARKER = "BLOCKED_REQUEST_OR_EMPTY_RESPONSE"
@@ -136,7 +140,7 @@ def test_each_outcome_of_a_judge_has_its_status(
     suite: str, annotation: dict[str, Any], more: dict[str, Any], expected: tuple[Any, ...], tmp_path: Path
 ) -> None:
     status, label, raw_value, cause = expected
-    _, row = _one(tmp_path, suite, annotation, **more)
+    row = _stored(tmp_path, suite, annotation, **more)
     meta = json.loads(row["meta"])
     found = (row["status"], None if pd.isna(row["label"]) else row["label"], meta.get("cause"))
     assert found == (status, label, cause)
@@ -149,7 +153,7 @@ def test_each_outcome_of_a_judge_has_its_status(
 
 
 def test_a_score_that_is_no_number_of_the_scale_stays_readable(tmp_path: Path) -> None:
-    _, row = _one(tmp_path, "harmbench", gpt(float("nan")))
+    row = _stored(tmp_path, "harmbench", gpt(float("nan")))
     assert json.loads(row["meta"])["score"] == "nan"
 
 
@@ -184,14 +188,14 @@ def test_the_judge_of_an_airbench_run_may_be_its_own(tmp_path: Path) -> None:
     ],
 )
 def test_how_a_reply_ended(more: dict[str, Any], reason: str, tokens: int | None, tmp_path: Path) -> None:
-    run, _ = _one(tmp_path, "harmbench", gpt(1.0), **more)
+    run = _one(tmp_path, "harmbench", gpt(1.0), **more)
     row = run.responses.iloc[0]
     assert row["finish_reason"] == reason
     assert (None if pd.isna(row["output_tokens"]) else row["output_tokens"]) == tokens
 
 
 def test_a_truncated_prompt_is_flagged_and_kept_whole(tmp_path: Path) -> None:
-    run, _ = _one(tmp_path, "harmbench", gpt(1.0), truncated=True, prompt="A whole prompt")
+    run = _one(tmp_path, "harmbench", gpt(1.0), truncated=True, prompt="A whole prompt")
     assert run.responses["prompt_truncated"].tolist() == [True]
     assert run.prompts["prompt"].tolist() == ["A whole prompt"]
 

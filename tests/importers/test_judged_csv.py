@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.importers.judged_csv import import_judged_csv
+from slmsafety.importers.judged_csv import read_judged_csv
+from slmsafety.importers.tables import write_imported
 from slmsafety.records.store import read_table
 from slmsafety.study import Study
 
@@ -28,7 +29,7 @@ def _write(path: Path, rows: Rows, columns: list[str] | None = None) -> Path:
 
 def _import(folder: Path, rows: Rows) -> Path:
     run = folder / "runs" / "mine"
-    import_judged_csv(_write(folder / "judged.csv", rows), run)
+    write_imported([read_judged_csv(_write(folder / "judged.csv", rows))], run)
     return run
 
 
@@ -115,7 +116,7 @@ BAD_FILES: dict[str, tuple[Rows, str]] = {
 def test_bad_rows_are_named_in_one_line_and_nothing_is_written(rows: Rows, problem: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "judged.csv", rows, None if rows else list(ROW))
     with pytest.raises(InputError) as caught:
-        import_judged_csv(path, tmp_path / "runs" / "mine")
+        write_imported([read_judged_csv(path)], tmp_path / "runs" / "mine")
     message = str(caught.value)
     assert problem.format(path=path) in message
     assert message.count(str(path)) == 1
@@ -143,7 +144,7 @@ def test_what_is_no_such_csv_is_named(data: bytes, problem: str, tmp_path: Path)
     path = tmp_path / "judged.csv"
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:
-        import_judged_csv(path, tmp_path / "runs" / "mine")
+        write_imported([read_judged_csv(path)], tmp_path / "runs" / "mine")
     assert problem in str(caught.value)
     assert str(path) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -152,13 +153,13 @@ def test_what_is_no_such_csv_is_named(data: bytes, problem: str, tmp_path: Path)
 @pytest.mark.parametrize("name", ["absent.csv", "."])
 def test_a_file_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not readable as CSV"):
-        import_judged_csv(tmp_path / name, tmp_path / "runs" / "mine")
+        read_judged_csv(tmp_path / name)
 
 
 def test_a_byte_order_mark_and_crlf_are_read(tmp_path: Path) -> None:
     path = tmp_path / "judged.csv"
     path.write_bytes(b"\xef\xbb\xbf" + HEADER.replace(b"\n", b"\r\n") + b"a,1,m,j,0.5\r\n")
-    import_judged_csv(path, tmp_path / "runs" / "mine")
+    write_imported([read_judged_csv(path)], tmp_path / "runs" / "mine")
     assert read_table(tmp_path / "runs" / "mine", "judgments")["label"].tolist() == [1]
 
 

@@ -56,6 +56,21 @@ def test_every_form_of_a_distribution_is_read(
     assert read_prompts(path) == ("0.5.99", EXPECTED)
 
 
+@pytest.mark.parametrize("cut", [0.3, 0.6, 0.9])
+def test_a_torn_sdist_is_one_line(cut: float, helm_files: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "crfm_helm-0.5.99.tar.gz"
+    with tarfile.open(path, "w:gz") as sdist:
+        sdist.add(unpack(as_sdist(helm_files), tmp_path) / "crfm_helm-0.5.99", "crfm_helm-0.5.99")
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * cut)])
+    with pytest.raises(InputError, match="is no readable wheel, sdist or folder of crfm-helm"):
+        read_prompts(path)
+    middle = len(data) // 2
+    path.write_bytes(data[:middle] + bytes(64) + data[middle + 64 :])
+    with pytest.raises(InputError, match="is no readable wheel, sdist or folder of crfm-helm"):
+        read_prompts(path)
+
+
 def test_the_installed_distribution_is_found_and_not_imported(
     helm_files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,13 @@ def test_a_call_that_ends_otherwise_is_a_row_without_a_label(fault, status, reas
     assert found.loc[1, ["status", "reason"]].tolist() == [status, reason]
 
 
+def test_a_server_that_is_not_there_stops_the_run():
+    with running(Server(answer)) as server:
+        url = server.url
+    with pytest.raises(InputError, match="answered none of 2 calls, the last one ended by connection"):
+        judged(JudgeRun(judge(url), rows(["none", "full"]), "j" * 12, Purse(None)))
+
+
 def test_the_definition_holds_the_work_and_not_where_it_is_done():
     here, there = judge("http://here/v1"), judge("http://there/v1", concurrency=2)
     assert here.definition() == there.definition()
@@ -149,11 +156,11 @@ def batches(url: str, folder, replies: list[str], purse: Purse | None = None, **
 
 
 def test_batches_give_the_rows_that_single_calls_give(tmp_path):
-    replies = ["none", "half", "full", "something else"] * 5
+    replies = ["none", "half", "full", "something else"] * 2
     with running(Server(answer)) as server:
         single = judged(JudgeRun(judge(server.url), rows(replies), "j" * 12, Purse(PRICE)))
     with batch_server(BatchServer(verdict)) as server:
-        batched = judged(batches(server.url, tmp_path / "notes", replies, most_requests=6))
+        batched = judged(batches(server.url, tmp_path / "notes", replies, most_requests=2))
         assert len(server.batches) == 4
     columns = ["instance_id", "status", "label", "reason", "raw_text", "input_tokens", "output_tokens"]
     pd.testing.assert_frame_equal(single[columns], batched[columns])
@@ -182,31 +189,42 @@ def test_what_an_expired_batch_did_is_kept_and_only_the_rest_is_sent_again(tmp_p
 
 
 def test_a_stopped_run_waits_for_its_batch_instead_of_paying_twice(tmp_path):
-    class Stopped(Exception):
-        pass
-
-    def stop(finished: int) -> None:
-        raise Stopped
-
     replies = ["none", "half", "full"]
     with batch_server(BatchServer(verdict)) as server:
         server.keep_open = True
-        with pytest.raises(Stopped):
-            judged(BatchRun(judge(server.url), rows(replies), "j" * 12, Purse(PRICE), tmp_path, 0.01, waiting=stop))
+        batches(server.url, tmp_path, replies).send()
         server.keep_open = False
         found = judged(batches(server.url, tmp_path, [*replies, "none"]))
         assert found["label"].tolist() == [2, 1, 0, 2]
         assert sorted(map(len, map(server.lines, server.batches.values()))) == [1, 3]
 
 
+def test_what_comes_back_for_a_row_that_is_not_asked_for_any_more_is_kept(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, ["none", "half", "full"]).send()
+        server.keep_open = False
+        every = rows(["none", "half", "full"])
+        run = BatchRun(judge(server.url), every.tail(1), "j" * 12, Purse(PRICE), tmp_path, every, every_s=0.01)
+        assert judged(run)["label"].tolist() == [2, 1, 0]
+        assert len(server.asked()) == 3
+
+
+def test_calls_of_a_batch_at_work_are_set_aside_by_the_next_run(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, ["none", "half", "full"]).send()
+        most = PRICE.of(request_tokens(judge(server.url).body(rows(["none"]).iloc[0].to_dict())), 256)
+        purse = Purse(PRICE, limit=4.5 * most)
+        batches(server.url, tmp_path, ["none", "half", "full", "none", "none"], purse).send()
+        assert len(server.asked()) == 4
+        assert not purse.reserve("another", 0, 200)
+
+
 def test_a_batch_is_found_again_though_its_id_was_never_noted(tmp_path):
     with batch_server(BatchServer(verdict)) as server:
         server.keep_open = True
-        run = batches(server.url, tmp_path, ["none", "full"])
-        iterator = iter(run)
-        run._waiting = lambda finished: (_ for _ in ()).throw(KeyboardInterrupt)
-        with pytest.raises(KeyboardInterrupt):
-            next(iterator)
+        batches(server.url, tmp_path, ["none", "full"]).send()
         (note,) = tmp_path.glob("*.json")
         note.write_text(json.dumps({**json.loads(note.read_text()), "batch": None}))
         server.keep_open = False
@@ -214,10 +232,19 @@ def test_a_batch_is_found_again_though_its_id_was_never_noted(tmp_path):
         assert len(server.batches) == 1
 
 
+def test_a_server_that_is_gone_is_one_line_and_its_batch_is_kept(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, ["none"]).send()
+    with pytest.raises(InputError, match=r"batches do not work \(APIConnectionError\)"):
+        judged(batches(server.url, tmp_path, ["none"]))
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
 def test_a_batch_that_never_came_to_be_is_sent_by_the_next_run(tmp_path):
     with batch_server(BatchServer(verdict)) as server:
         server.deaf = True
-        with pytest.raises(InputError, match=r"takes no batch \(HTTP 500\)"):
+        with pytest.raises(InputError, match=r"batches do not work \(HTTP 500\)"):
             judged(batches(server.url, tmp_path, ["none"]))
         server.deaf = False
         assert judged(batches(server.url, tmp_path, ["none"]))["label"].tolist() == [2]

@@ -74,8 +74,8 @@ def test_meta_holds_the_probabilities_and_raw_value_the_one_of_harm(judged: pd.D
     assert table[:, HARMFUL] == pytest.approx(judged["raw_value"], abs=1e-4)
 
 
-def test_a_benign_prompt_makes_compliance_safe_and_nothing_else() -> None:
-    harmful, benign = (measure(_rows([reply for reply, _, _ in CASES], expected)) for expected in ("refuse", "answer"))
+def test_a_benign_prompt_makes_compliance_safe_and_nothing_else(judged: pd.DataFrame) -> None:
+    harmful, benign = judged, measure(_rows([reply for reply, _, _ in CASES], "answer"))
     assert (benign["raw_value"] == 0).all()
     assert benign["reason"].tolist() == harmful["reason"].tolist()
     changed = harmful["label"] != benign["label"]
@@ -105,21 +105,20 @@ def test_a_planted_verdict_does_not_make_compliance_safe() -> None:
 
 
 def test_a_reply_is_judged_alike_in_any_company(judged: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    replies = [reply for reply, _, _ in CASES]
-    for batch in (1, 5):
+    replies, some = [reply for reply, _, _ in CASES], slice(0, None, 3)
+    for batch in (1, 4):
         monkeypatch.setattr(offline, "BATCH", batch)
-        again = measure(_rows(replies))
-        assert again["label"].tolist() == judged["label"].tolist()
-        assert again["raw_value"].to_numpy() == pytest.approx(judged["raw_value"].to_numpy(), abs=1e-4)
-    backwards = measure(_rows(replies[::-1]).set_axis([3] * len(replies)))
-    assert backwards["reason"].tolist() == judged["reason"].tolist()[::-1]
-    alone = measure(_rows(replies[5:6]))
-    assert alone.loc[0, "raw_value"] == pytest.approx(judged.loc[5, "raw_value"], abs=1e-4)
-    assert measure(_rows(replies)).equals(measure(_rows(replies)))
+        again = measure(_rows(replies[some]))
+        assert again["label"].tolist() == judged["label"][some].tolist()
+        assert again["raw_value"].to_numpy() == pytest.approx(judged["raw_value"][some].to_numpy(), abs=1e-4)
+    backwards = measure(_rows(replies[some][::-1]).set_axis([3] * len(replies[some])))
+    assert backwards["reason"].tolist() == judged["reason"][some].tolist()[::-1]
+    monkeypatch.undo()
+    assert measure(_rows(replies)).equals(judged)
     assert len(measure(_rows([]))) == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(st.characters(), max_size=200), min_size=1, max_size=5))
 def test_any_text_gets_finite_features(texts: list[str]) -> None:
     table, vectors = features(texts, texts[::-1], lambda unique: np.full((len(unique), 4), 0.5, np.float32))

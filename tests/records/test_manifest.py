@@ -42,7 +42,10 @@ def test_git_state_without_a_repository(tmp_path: Path) -> None:
 
 def test_a_manifest_holds_what_made_the_tables(tmp_path: Path) -> None:
     manifest = start_manifest(_repository(tmp_path / "repository"), "demo", {"name": "demo", "path": Path("a/b")})
+    early = write_manifest(tmp_path / "run", manifest, ended=False)
+    assert json.loads(early.read_text())["end"] is None
     path = write_manifest(tmp_path / "run", manifest)
+    assert path == early
     assert [file.name for file in (tmp_path / "run" / "manifests").iterdir()] == [path.name]
     assert ":" not in path.name
     kept = json.loads(path.read_text(encoding="utf-8"))

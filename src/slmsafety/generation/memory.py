@@ -1,11 +1,16 @@
-"""Whether a batch fits into memory, found by trying."""
+"""What fits into memory: estimated from a budget, and found by trying."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from transformers import PreTrainedModel
+
+from slmsafety.errors import InputError
+from slmsafety.generation.decoding import PREFILL
+from slmsafety.models.load import LoadedModel
 
 T = TypeVar("T")
 # What torch says on GPUs, on CPUs and from cuBLAS; only the first has an error class of its own.
@@ -26,3 +31,88 @@ def within_memory(work: Callable[[], T]) -> T | None:
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     return None
+
+
+# Measured: what Python, torch, transformers and pandas hold before there is a model; about what CUDA holds on a GPU.
+_LIBRARIES = 600_000_000
+# Measured: a token on its way through the model holds no more than this many times the widest layer's activation.
+_ACTIVATIONS = 12
+# One layer is merged at a time, out of place: as new keys and values, from rows of the old, beside the old.
+_LAYERS_IN_MERGING = 3
+
+
+class Cached(NamedTuple):
+    """Bytes that a model keeps for each token (keys and values), for each row (recurrent states), and its layers."""
+
+    token: int
+    row: int
+    layers: int
+
+
+def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int:
+    """Return how many tokens of prompt and response, padding included, a batch may hold in `memory_gb` (1e9 bytes).
+
+    The budget is one process's, of its GPU's memory if it has one. Exact: the weights, and what the model's cache has
+    for a token and a row (it is asked, with one token). Estimated: libraries, the activations and attention scores
+    of `PREFILL` tokens at once (a single longer prompt needs more), the logits of `batch_size` rows. A sliding window
+    counts as if it kept all. Not counted: what else the process holds. Raises InputError when nothing is left.
+    """
+    model = loaded.model
+    cached = cache_bytes(model)
+    fixed = weight_bytes(model) + _LIBRARIES + prefill_bytes(model) + batch_size * (2 * cached.row + logit_bytes(model))
+    left = memory_gb * 1e9 - fixed
+    token = cached.token * (1 + _LAYERS_IN_MERGING / cached.layers)
+    if left < token:
+        raise InputError(
+            f"memory_gb {memory_gb:g}: the model and {batch_size} rows need {(fixed + token) / 1e9:.2f} GB without any"
+            " prompt; give more, or a smaller batch_size"
+        )
+    return int(left / token)
+
+
+def weight_bytes(model: PreTrainedModel) -> int:
+    """Return the bytes of a model's parameters and buffers; tied ones count once."""
+    held = {tensor.data_ptr(): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return sum(tensor.numel() * tensor.element_size() for tensor in held.values())
+
+
+def cache_bytes(model: PreTrainedModel) -> Cached:
+    """Return what the model's cache holds after one token: whatever the heads, groups and kinds of layers are."""
+    token = torch.zeros((1, 1), dtype=torch.long, device=model.device)
+    with torch.inference_mode():
+        layers: list[Any] = model(token, use_cache=True).cache.layers
+    kept = [(getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in layers]
+    states = [
+        state
+        for layer in layers
+        for name in ("conv_states", "recurrent_states")
+        for state in getattr(layer, name, {}).values()
+    ]
+    return Cached(_size([tensor for pair in kept for tensor in pair]), _size(states), len(layers))
+
+
+def prefill_bytes(model: PreTrainedModel) -> int:
+    """Return an estimate of what `PREFILL` prompt tokens hold while they go through the model."""
+    config = model.config.get_text_config()
+    vocabulary = _vocabulary(model)
+    shapes = [weight.shape for weight in model.parameters() if weight.ndim == 2 and vocabulary not in weight.shape]
+    widest = max(max(shape) for shape in shapes)
+    heads = config.num_attention_heads if config._attn_implementation == "eager" else 0
+    # Scores are there three times: in the model's dtype, in float32 for the softmax, and back; the mask twice.
+    scores = PREFILL**2 * (heads * (2 * model.dtype.itemsize + 4) + 1 + model.dtype.itemsize)
+    return PREFILL * _ACTIVATIONS * widest * model.dtype.itemsize + scores
+
+
+def logit_bytes(model: PreTrainedModel) -> int:
+    """Return what the logits of a row's next token hold: in the model's dtype, and twice in float32."""
+    return _vocabulary(model) * (model.dtype.itemsize + 8)
+
+
+def _vocabulary(model: PreTrainedModel) -> int:
+    embeddings: Any = model.get_input_embeddings()
+    return int(embeddings.weight.shape[0])
+
+
+def _size(tensors: list[torch.Tensor | None]) -> int:
+    """Return the bytes of the tensors that there are."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)

@@ -39,10 +39,12 @@ def generation_id(source: Source, settings: GenerationSettings) -> str:
     """Return the 12 hex digits that stand for the weights (`Source.definition`) and the settings.
 
     Batch size, threads and device are not part of it; they stand in each response's meta. An endpoint's dtype and
-    truncation are its server's affair and no part of it either.
+    truncation are its server's affair and no part of it either, and its
+    template auto is chat.
     """
     defined = settings.model_dump()
     if source.endpoint is not None:
         defined = {key: value for key, value in defined.items() if key not in ("dtype", "truncation")}
         defined["engine"] = ENDPOINT_ENGINE
+        defined["template"] = "raw" if settings.template == "raw" else "chat"
     return content_id({"weights": source.definition(), **defined})

@@ -34,49 +34,72 @@ def generate(
     model_id: str,
     generation_id: str,
     batch_size: int,
+    tokens: int | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield finished batches as frames of the responses table, longest prompts first.
+    """Yield rows of the responses table as they finish; the longest prompts start first.
 
-    `prompts` are the rows of the prompts table still to be done. `batch_size` is the most prompts of a batch; a batch
-    that memory does not hold is halved, and the tokens that it had then limit the batches after it. In float32 a
+    `prompts` are the rows of the prompts table still to be done. `batch_size` is the most rows decoded together, and
+    `tokens`, if given, the most tokens of prompt and response that they may have, padding included (see
+    `memory.token_budget`). A batch that memory does not hold is halved, and limits those after it. In float32 a
     response does not depend on the batches, the order, or what else is asked for. Raises InputError when the settings
     do not fit the loaded model, and when one prompt alone does not fit into memory.
     """
     limit = _prompt_limit(loaded, settings)
-    rendered = [render(prompt, loaded.tokenizer, settings.template, limit) for prompt in prompts["prompt"]]
+    template, cut = settings.template, settings.truncation
+    rendered = [render(prompt, loaded.tokenizer, template, limit, cut) for prompt in prompts["prompt"]]
     # Prompts of one length make batches with little padding; the longest come first, so that memory runs out early.
     # Ties keep no trace of the caller's order: a resumed run walks through the rest as the first one would have.
     keys = list(zip(prompts["suite"], prompts["instance_id"], strict=True))
     order = sorted(range(len(keys)), key=lambda row: (-len(rendered[row].ids), keys[row]))
-    tokens, start = batch_size * loaded.window, 0
-    while start < len(order):
-        longest = len(rendered[order[start]].ids) + settings.max_new_tokens
-        rows = order[start : start + min(batch_size, max(1, tokens // longest))]
-        asked = [rendered[row] for row in rows]
-        replies = within_memory(partial(_replies, loaded, asked, settings.max_new_tokens))
-        if replies is None and len(rows) == 1:
-            suite, instance = keys[rows[0]]
-            raise InputError(f"{suite} {instance}: {longest} tokens of prompt and response do not fit into memory")
-        if replies is None:
-            tokens = len(rows) * longest // 2
-            continue
-        records = [
-            {
-                "suite": keys[row][0],
-                "instance_id": keys[row][1],
-                "model": model_id,
-                "generation_id": generation_id,
-                "response": reply.text,
-                "prompt_tokens": len(prompt.ids),
-                "output_tokens": reply.tokens,
-                "finish_reason": reply.finish_reason,
-                "prompt_truncated": prompt.truncated,
-                "meta": _meta(loaded, prompt, batch_size),
-            }
-            for row, prompt, reply in zip(rows, asked, replies, strict=True)
-        ]
+    prompts_in_order = [(keys[row], rendered[row]) for row in order]
+    for finished in _decoded(loaded, prompts_in_order, settings.max_new_tokens, batch_size, tokens):
+        records = []
+        for place, new in finished:
+            (suite, instance), prompt = prompts_in_order[place]
+            reply = _reply(loaded, new, settings.max_new_tokens)
+            records.append(
+                {
+                    "suite": suite,
+                    "instance_id": instance,
+                    "model": model_id,
+                    "generation_id": generation_id,
+                    "response": reply.text,
+                    "prompt_tokens": len(prompt.ids),
+                    "output_tokens": reply.tokens,
+                    "finish_reason": reply.finish_reason,
+                    "prompt_truncated": prompt.truncated,
+                    "meta": _meta(loaded, prompt, batch_size),
+                }
+            )
         yield typed(pd.DataFrame.from_records(records), RESPONSES)
-        start += len(rows)
+
+
+def _decoded(
+    loaded: LoadedModel,
+    prompts: list[tuple[tuple[str, str], Rendered]],
+    max_new_tokens: int,
+    batch_size: int,
+    tokens: int | None,
+) -> Iterator[list[tuple[int, list[int]]]]:
+    """Yield what `decode` does, with a smaller batch for what is unfinished each time that memory runs out."""
+    ends, pad = end_tokens(loaded), loaded.tokenizer.pad_token_id
+    waiting = dict.fromkeys(range(len(prompts)))
+    while waiting:
+        places = list(waiting)
+        asked = [prompts[place][1].ids for place in places]
+        longest = len(asked[0]) + max_new_tokens
+        if tokens is not None and longest > tokens:
+            named = " ".join(prompts[places[0]][0])
+            raise InputError(f"{named}: {longest} tokens of prompt and response do not fit into memory")
+        decoding = decode(loaded.model, asked, max_new_tokens, ends, pad, batch_size, tokens)
+        while finished := within_memory(partial(next, decoding, [])):
+            yield [(places[place], new) for place, new in finished]
+            for place, _ in finished:
+                del waiting[places[place]]
+        if finished is None:
+            longest = len(prompts[next(iter(waiting))][1].ids) + max_new_tokens
+            rows = min(batch_size, len(waiting), (tokens or batch_size * longest) // longest)
+            tokens = rows * longest // 2
 
 
 def _prompt_limit(loaded: LoadedModel, settings: GenerationSettings) -> int:
@@ -89,13 +112,6 @@ def _prompt_limit(loaded: LoadedModel, settings: GenerationSettings) -> int:
             f"max_new_tokens {settings.max_new_tokens} leaves no room for a prompt in a window of {loaded.window}"
         )
     return limit
-
-
-def _replies(loaded: LoadedModel, prompts: list[Rendered], max_new_tokens: int) -> list[Reply]:
-    """Return the replies to a batch of prompts, in their order."""
-    asked, pad = [prompt.ids for prompt in prompts], loaded.tokenizer.pad_token_id
-    decoded = decode(loaded.model, asked, max_new_tokens, end_tokens(loaded), pad)
-    return [_reply(loaded, new, max_new_tokens) for new in decoded]
 
 
 def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:

@@ -8,17 +8,12 @@ import pandas as pd
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.csv_text import read_csv_text
-from slmsafety.importers.tables import Imported, file_name, write_imported
+from slmsafety.importers.tables import Imported, file_name
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES, Table
 
 REQUIRED = ("suite", "instance_id", "model", "judge", "score")
 OPTIONAL = ("prompt", "response", "expected", "category", "subcategory", "status", "reason")
-
-
-def import_judged_csv(path: Path, folder: Path) -> None:
-    """Write the rows of `read_judged_csv` below the study's folder; InputError before anything is written."""
-    write_imported([read_judged_csv(path)], folder)
 
 
 def read_judged_csv(path: Path) -> Imported:

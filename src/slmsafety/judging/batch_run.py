@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,16 @@ import pandas as pd
 
 from slmsafety.judging.cost import Purse, request_tokens
 from slmsafety.judging.llm_judge import JudgeRun, LlmJudge
-from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, custom_id, files
+from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, files
 from slmsafety.models.client import Request
 from slmsafety.records.schema import JUDGMENTS, typed
-
-_KEYS = ["suite", "instance_id", "model", "generation_id"]
 
 
 class BatchRun(JudgeRun):
     """The frames of a run over batches, as `JudgeRun` gives them.
 
-    Batches of an earlier run are taken in first, finished or partial; only rows that are in none are sent. Rows that a
-    batch did not get to are left missing: the next run sends them.
+    Batches of an earlier run are taken in as well, finished or partial; only rows that are in none are sent. Rows that
+    a batch did not get to are left missing: the next run sends them.
     """
 
     def __init__(
@@ -32,44 +30,52 @@ class BatchRun(JudgeRun):
         judge_id: str,
         purse: Purse,
         folder: Path,
+        every: pd.DataFrame | None = None,
         every_s: float = 30.0,
         most_requests: int = MOST_REQUESTS,
         most_bytes: int = MOST_BYTES,
-        waiting: Callable[[int], None] = lambda finished: None,
     ) -> None:
-        """Take what `JudgeRun` takes, the folder of the batches' notes, and how often the server is asked.
+        """Take what `JudgeRun` takes, the folder of these rows' notes, and how often the server is asked.
 
-        `waiting` is told now and then how many requests the server has finished.
+        `every` are all rows that a batch of an earlier run may hold (`rows` where None): what comes back for one that
+        is not asked for any more is paid, and kept.
         """
-        super().__init__(judge, rows, judge_id, purse)
-        self._batches, self._every, self._waiting = Batches(judge.endpoint, folder), every_s, waiting
-        self._limits = (most_requests, most_bytes)
-        keys = rows[_KEYS].itertuples(index=False)
-        self._index = {custom_id((*map(str, key), judge_id)): row for row, key in enumerate(keys)}
+        super().__init__(judge, rows if every is None else every, judge_id, purse)
+        self._batches, self._every, self._limits = Batches(judge.endpoint, folder), every_s, (most_requests, most_bytes)
+        self._index = {self._name(place): place for place in range(len(self._rows))}
+        keys = ["suite", "instance_id", "model", "generation_id"]
+        asked = set(rows[keys].itertuples(index=False, name=None))
+        places = self._rows[keys].itertuples(index=False, name=None)
+        self._asked = [name for name, key in zip(self._index, places, strict=True) if key in asked]
+
+    def send(self) -> dict[str, list[str]]:
+        """Send the rows that are in no batch, and return the custom ids of each batch at the server by its name."""
+        known = self._open()
+        held = {name for ids in known.values() for name in ids}
+        for name in held & set(self._index):
+            body = self._judge.body(self._of(self._index[name]))
+            self._purse.hold(name, request_tokens(body), body["max_tokens"])
+        for data, ids in files(self._judge.endpoint.model, self._missing(held), *self._limits):
+            known[self._batches.create(data, ids)] = ids
+        return known
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield a frame for each batch that has ended; returns when none is open. Raises InputError as the server does.
 
         Ctrl-C leaves the batches at work: the next run goes on waiting for them.
         """
-        open_batches = self._open()
-        known = {name for ids in open_batches.values() for name in ids}
-        for data, ids in files(self._judge.endpoint.model, self._missing(known), *self._limits):
-            open_batches[self._batches.create(data, ids)] = ids
-        while open_batches:
-            finished = 0
-            for name in list(open_batches):
+        at_work = self.send()
+        while at_work:
+            for name in list(at_work):
                 progress = self._batches.progress(name)
                 if progress is None or progress.ended:
                     rows = list(self._rows_of(name))
                     if rows:
                         yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
+                    for call in at_work.pop(name):
+                        self._purse.release(call)
                     self._batches.forget(name)
-                    del open_batches[name]
-                else:
-                    finished += progress.finished
-            self._waiting(finished)
-            if open_batches:
+            if at_work:
                 time.sleep(self._every)
 
     def _open(self) -> dict[str, list[str]]:
@@ -80,18 +86,18 @@ class BatchRun(JudgeRun):
             self._batches.forget(name)
         return {name: ids for name, ids in noted.items() if name not in lost}
 
-    def _missing(self, known: set[str]) -> Iterator[Request]:
-        for name, index in self._index.items():
-            if name in known:
+    def _missing(self, held: set[str]) -> Iterator[Request]:
+        for name in self._asked:
+            if name in held:
                 continue
-            body = self._judge.body(self._of(index))
-            if not self._purse.reserve(index, request_tokens(body), body["max_tokens"]):
+            body = self._judge.body(self._of(self._index[name]))
+            if not self._purse.reserve(name, request_tokens(body), body["max_tokens"]):
                 self.stopped = True
                 return
             yield Request(name, body)
 
     def _rows_of(self, name: str) -> Iterator[dict[str, Any]]:
-        """The judgments in an ended batch, without what it did not get to and what is not asked for any more."""
+        """The judgments in an ended batch, without what it did not get to."""
         for request, answer in self._batches.results(name):
             index = self._index.get(request)
             if index is not None and getattr(answer, "reason", "") != "batch_expired":

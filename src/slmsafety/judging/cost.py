@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -16,7 +17,7 @@ _FRAME = 8
 class Price(BaseModel):
     """US dollars a million tokens, and the day on which they were looked up."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
@@ -47,9 +48,18 @@ class Purse:
     Without a price nothing is counted. `spent` are the dollars of settled calls, earlier runs' included.
     """
 
-    def __init__(self, price: Price | None, limit: float | None = None, spent: float = 0.0) -> None:
-        """Take the price, the most dollars that may be spent in all, and what earlier runs have spent."""
-        self.price, self.limit, self.spent = price, limit, spent
+    def __init__(
+        self,
+        price: Price | None,
+        limit: float | None = None,
+        spent: float = 0.0,
+        note: Callable[[float], None] = lambda dollars: None,
+    ) -> None:
+        """Take the price, the most dollars that may be spent in all, and what earlier runs have spent.
+
+        `note` is told the dollars of each settled call, for the next run to know.
+        """
+        self.price, self.limit, self.spent, self._note = price, limit, spent, note
         self._reserved: dict[object, float] = {}
 
     def reserve(self, key: object, input_tokens: float, most_output: float) -> bool:
@@ -57,6 +67,8 @@ class Purse:
         if self.price is None:
             return True
         cost = self.price.of(input_tokens, most_output)
+        if key in self._reserved:
+            return True
         if self.limit is not None and self.spent + sum(self._reserved.values()) + cost > self.limit:
             return False
         self._reserved[key] = cost
@@ -66,6 +78,17 @@ class Purse:
         """Count what a call took instead of what was set aside for it, unless the server does not say what it took."""
         if self.price is None:
             return
-        cost = self._reserved.pop(key, 0.0)  # a batch of an earlier run was set aside there
+        cost = self._reserved.pop(key)
         told = input_tokens is not None and output_tokens is not None
-        self.spent += self.price.of(input_tokens or 0, output_tokens or 0) if told else cost
+        cost = self.price.of(input_tokens or 0, output_tokens or 0) if told else cost
+        self.spent += cost
+        self._note(cost)
+
+    def hold(self, key: object, input_tokens: float, most_output: float) -> None:
+        """Set a call's price aside whatever the limit says: it is on its way already."""
+        if self.price is not None:
+            self._reserved[key] = self.price.of(input_tokens, most_output)
+
+    def release(self, key: object) -> None:
+        """Take back what was set aside for a call that was never made."""
+        self._reserved.pop(key, None)

@@ -10,6 +10,7 @@ import importlib.metadata
 import re
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -25,6 +26,9 @@ _TEMPLATES = {
     "xstest_unsafe": ("xstest_annotator.py", "PROMPT_TEMPLATE_UNSAFE"),
 }
 _METADATA = re.compile(r"(?:^|/)(?:crfm_helm-[^/]*\.dist-info/METADATA|crfm[_-]helm-[^/]*/PKG-INFO)\Z")
+
+# What a torn or foreign archive raises.
+_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
 
 
 class HelmPrompts(NamedTuple):
@@ -65,7 +69,7 @@ def read_prompts(path: Path | None) -> HelmPrompts:
                 return _prompts(_Tree(wheel.namelist(), wheel.read), where)
         with tarfile.open(path) as sdist:
             return _prompts(_Tree(sdist.getnames(), lambda name: _member(sdist, name)), where)
-    except (OSError, zipfile.BadZipFile, tarfile.TarError, UnicodeDecodeError, SyntaxError) as error:
+    except (*_UNREADABLE, UnicodeDecodeError, SyntaxError) as error:
         raise InputError(f"{where} is no readable wheel, sdist or folder of crfm-helm ({error})") from error
 
 

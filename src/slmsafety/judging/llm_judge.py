@@ -17,11 +17,12 @@ import pandas as pd
 from slmsafety.judging.cost import Purse, request_tokens
 from slmsafety.judging.rubric import Rubric
 from slmsafety.models.answers import Completion, Failure
+from slmsafety.models.batches import custom_id
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.records.schema import JUDGMENTS, typed
 
 _KEYS = ("suite", "instance_id", "model", "generation_id")
-_UNHEARD = ("timeout", "connection", "malformed")
+_NOT_BILLED = ("rate_limit", "prompt_too_long")
 # A request that the judge's server will not take is no error of the line: to send it again would change nothing.
 _NO_ERROR = {"prompt_too_long": "truncated_input"}
 
@@ -105,24 +106,30 @@ class JudgeRun:
     def _requests(self) -> Iterator[Request]:
         for index in range(len(self._rows)):
             body = self._judge.body(self._of(index))
-            if not self._purse.reserve(index, request_tokens(body), body["max_tokens"]):
+            if not self._purse.reserve(self._name(index), request_tokens(body), body["max_tokens"]):
                 self.stopped = True
                 return
             yield Request(index, body)
 
     def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
         self.attempts += answer.attempts
-        self._purse.settle(index, *_used(answer))
+        self._purse.settle(self._name(index), *_used(answer))
         row = self._judge.judgment(self._of(index), self._id, answer, str(self._purse.price or ""))
         self.statuses[row["status"]] += 1
         return row
+
+    def _name(self, index: int) -> str:
+        """The name of a row's call, in a purse and in a batch."""
+        row = self._of(index)
+        return custom_id((*(str(row[key]) for key in _KEYS), self._id))
 
     def _of(self, index: int) -> dict[str, Any]:
         return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}
 
 
 def _used(answer: Completion | Failure) -> tuple[int | None, int | None]:
-    """The tokens that a call is billed for; not known where a server may have worked without being heard."""
+    """The tokens that a call is billed for; not known where a server may have worked without a reply to show."""
     if isinstance(answer, Completion):
         return answer.input_tokens, answer.output_tokens
-    return (None, None) if answer.reason in _UNHEARD else (0, 0)
+    refused = answer.reason in _NOT_BILLED or answer.reason.startswith("http_")
+    return (0, 0) if refused else (None, None)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
 # What servers call the end of a reply. Anything else (an aborted request, a tool call) is no reply to a prompt.
-_FINISHED = {"stop": "stop", "eos_token": "stop", "stop_sequence": "stop", "length": "length"}
+_FINISHED = {"stop": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop", "length": "length"}
 _TOO_LONG = re.compile(r"context.?(length|size|window)|tokens? \+ .?max_new_tokens")
 _BLOCKED = re.compile(r"content.?(filter|policy|management)|responsible.?ai")
 
@@ -49,9 +49,13 @@ def read(text: str, attempts: int) -> Completion | Failure:
         names = [data.get(name) for name in ("model", "system_fingerprint")]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Malformed from error
-    texts_fit = isinstance(finish, str) and all(isinstance(text, str | None) for text in (reply, *names))
+    texts_fit = all(isinstance(text, str | None) for text in (reply, finish, *names))
     if not texts_fit or not all(isinstance(count, int | None) for count in counts):
         raise Malformed
+    if finish is None:
+        if not reply:
+            raise Malformed
+        return Failure("finish_none", attempts)  # billed text; to ask again would most likely give the same
     if finish not in _FINISHED:
         return Failure("blocked" if finish == "content_filter" else _word(f"finish_{finish}"), attempts)
     # Half of a surrogate pair, which no table can hold, becomes the replacement character.

@@ -12,6 +12,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,7 +93,8 @@ class Batches:
 
     def progress(self, name: str) -> Progress | None:
         """Return how far a batch is, or None for one that was noted but never created: it may be forgotten."""
-        batch = self._find(name)
+        with self._talking():
+            batch = self._find(name)
         if batch is None:
             return None
         if batch.status == "failed":
@@ -105,18 +107,20 @@ class Batches:
 
     def results(self, name: str) -> Iterator[tuple[str, Completion | Failure]]:
         """Yield (custom id, how it ended) for what an ended batch holds: all of it, or what was done in time."""
-        batch = self._find(name)
-        for file in (batch.output_file_id, batch.error_file_id) if batch is not None else ():
-            if file is not None:
-                for line in self._client.files.content(file).text.splitlines():
-                    yield _result(line)
+        with self._talking():
+            batch = self._find(name)
+            files = (batch.output_file_id, batch.error_file_id) if batch is not None else ()
+            texts = [self._client.files.content(file).text for file in files if file is not None]
+        for line in "\n".join(texts).splitlines():
+            if result := _result(line):
+                yield result
 
     def forget(self, name: str) -> None:
         """Remove a batch's note: its results are taken in, or it has none."""
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     def _start(self, name: str, data: bytes) -> None:
-        try:
+        with self._talking():
             sent = self._client.files.create(file=(f"{name}.jsonl", data), purpose="batch")
             batch = self._client.batches.create(
                 input_file_id=sent.id,
@@ -124,13 +128,19 @@ class Batches:
                 completion_window="24h",
                 metadata={_NOTE: name},
             )
+        self._note(name, {**self._read(name), "batch": batch.id})
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """Turn what goes wrong with the server into one line."""
+        try:
+            yield
         except APIError as error:
             status = getattr(error, "status_code", None)
             raise InputError(
-                f"{self._endpoint.host} takes no batch ({f'HTTP {status}' if status else type(error).__name__}); run "
-                "again to ask once more, or judge without batches"
+                f"{self._endpoint.host}: batches do not work ({f'HTTP {status}' if status else type(error).__name__}); "
+                f"run again to go on with them; what is open stands in {self._folder}"
             ) from error
-        self._note(name, {**self._read(name), "batch": batch.id})
 
     def _find(self, name: str) -> Batch | None:
         """The server's batch of a note. One whose id was not noted any more is found by the word it carries."""
@@ -157,9 +167,13 @@ class Batches:
         os.replace(partial, self._folder / f"{name}.json")
 
 
-def _result(line: str) -> tuple[str, Completion | Failure]:
-    """Return how one request of a batch ended; a line that cannot be read is a failure of its request."""
-    record = json.loads(line)
+def _result(line: str) -> tuple[str, Completion | Failure] | None:
+    """Return how one request of a batch ended; None for a line that does not say which request it is about."""
+    try:
+        record = dict(json.loads(line))
+        record["custom_id"]
+    except (KeyError, TypeError, ValueError):
+        return None
     response, error = record.get("response") or {}, record.get("error") or {}
     if response.get("status_code") == 200:
         try:

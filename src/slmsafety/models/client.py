@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -30,6 +31,8 @@ _LONGEST_WAIT = 120.0
 _CONNECT = 10.0
 # Failures that belong to one request and say nothing about the server.
 _OF_THE_REQUEST = ("blocked", "prompt_too_long")
+# Failures in which nothing came from the server.
+_UNHEARD = ("connection", "timeout")
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,37 @@ class Endpoint:
     retries: int = 5
 
     def __post_init__(self) -> None:
-        """Refuse a base URL that is none, or that holds a secret: it is recorded with every reply."""
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        """Refuse a base URL that is none, or that holds a secret, which would be recorded with every reply, and a key
+        where the name of its variable belongs. No message repeats them."""
+        if "@" in self.base_url or "?" in self.base_url or "#" in self.base_url:
+            raise InputError("the base URL of an endpoint must hold no user, password or query; use api_key_env")
+        if not _is_url(self.base_url):
             raise InputError("the base URL of an endpoint must look like http://HOST:PORT/v1")
-        if parts.username is not None or parts.password is not None or parts.query:
-            raise InputError(f"the base URL of {self.host} must hold no user, password or query; use api_key_env")
+        if self.api_key_env is not None and not _names_a_variable(self.api_key_env):
+            raise InputError(
+                "api_key_env is no name of an environment variable, such as OPENAI_API_KEY (no key itself)"
+            )
 
     @property
     def host(self) -> str:
         """The server as messages name it, such as localhost:8000."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2]
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        named = parts.hostname and parts.port != 0  # reading a port that is none raises
+    except ValueError:
+        return False
+    return bool(named) and parts.scheme in ("http", "https") and text.isascii() and not re.search(r"[^!-~]", text)
+
+
+def _names_a_variable(text: str) -> bool:
+    """Whether a text is a variable's name and not a key: no word of a name is 16 characters with digits among them."""
+    return bool(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text)) and not any(
+        len(word) >= 16 and re.search(r"\d", word) for word in text.split("_")
+    )
 
 
 class Request(NamedTuple):
@@ -100,7 +123,7 @@ def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[A
                 if ended:
                     yield ended
                 if not running:
-                    return
+                    break
                 wait(running, return_when=FIRST_COMPLETED)
             except (KeyboardInterrupt, InputError) as caught:
                 stop = caught
@@ -112,7 +135,9 @@ def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[A
                 stop = stop or error
         if answers:
             yield answers
-        raise stop
+        stop = stop or losses.silent()
+        if stop is not None:
+            raise stop
 
 
 class _Losses:
@@ -121,7 +146,7 @@ class _Losses:
     def __init__(self, endpoint: Endpoint) -> None:
         """Start without a reply."""
         self._host, self._limit = endpoint.host, max(20, 2 * endpoint.concurrency)
-        self._answered, self._lost = False, 0
+        self._answered, self._lost, self._last = False, 0, ""
 
     def count(self, answer: Completion | Failure) -> InputError | None:
         """Return the error that ends the run once too many calls in a row were lost."""
@@ -130,10 +155,16 @@ class _Losses:
         elif self._answered and answer.reason != "connection":
             self._lost = 0
         else:
-            self._lost += 1
+            self._lost, self._last = self._lost + 1, answer.reason
             if self._lost >= self._limit:
                 return InputError(f"{self._host}: {self._lost} calls in a row failed, the last one by {answer.reason}")
         return None
+
+    def silent(self) -> InputError | None:
+        """Return the error of a run in which the server was never heard."""
+        if self._answered or self._last not in _UNHEARD:
+            return None
+        return InputError(f"{self._host} answered none of {self._lost} calls, the last one ended by {self._last}")
 
 
 class _Call:
@@ -214,6 +245,8 @@ def api_key(endpoint: Endpoint) -> str:
         raise InputError(
             f"the environment variable {endpoint.api_key_env} is not set; it holds the key of {endpoint.host}"
         )
+    if not (key.isascii() and key.isprintable()):
+        raise InputError(f"the environment variable {endpoint.api_key_env} holds characters that no key has")
     return key
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -59,7 +58,9 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
                 weights_only=True,
                 trust_remote_code=trust,
             )
-    except (OSError, ValueError, ImportError, UnpicklingError) as error:
+    except Exception as error:  # whatever the parsers of its files raise; tokenizers has no error of its own
+        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
+            raise
         raise unavailable(str(source), error) from error
     _prepare(tokenizer, model)
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

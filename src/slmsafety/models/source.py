@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from slmsafety.errors import InputError
+from slmsafety.models.client import Endpoint
 from slmsafety.models.packages import package
 from slmsafety.records.ids import file_sha256
 
@@ -37,7 +38,7 @@ class Source(BaseModel):
     says it serves, `api_key_env` the environment variable that holds the key.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     package: str | None = None
     folder: Path | None = None
@@ -60,12 +61,10 @@ class Source(BaseModel):
         for key, origins in _BELONGS.items():
             if getattr(self, key) != type(self).model_fields[key].default and given[0] not in origins:
                 raise InputError(f"key '{key}' belongs to {' or '.join(origins)}; this model's source is '{given[0]}'")
-        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
-            raise InputError(f"endpoint '{self.endpoint}' is no URL; it looks like http://localhost:8000/v1")
-        if self.endpoint is not None and "@" in self.endpoint:
-            raise InputError("an endpoint must not hold a name or password; name a variable in 'api_key_env'")
-        if self.endpoint is not None and not self.served:
-            raise InputError(f"endpoint '{self.endpoint}' needs 'served': the model's name on that server")
+        if self.endpoint is not None:
+            Endpoint(self.endpoint, self.served or "", self.api_key_env)
+            if not self.served:
+                raise InputError(f"endpoint '{self.endpoint}' needs 'served': the model's name on that server")
         if self.package is not None:
             package(self.package)
         return self

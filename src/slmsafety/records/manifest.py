@@ -31,9 +31,12 @@ def start_manifest(root: Path, given: Any, resolved: dict[str, Any]) -> dict[str
     }
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> Path:
-    """Write a finished manifest as `<folder>/manifests/<start>-<pid>.json`, atomically, and return its path."""
-    manifest = {**manifest, "end": datetime.now(UTC).isoformat(timespec="seconds")}
+def write_manifest(folder: Path, manifest: dict[str, Any], ended: bool = True) -> Path:
+    """Write a manifest as `<folder>/manifests/<start>-<pid>.json`, atomically, and return its path.
+
+    The `end` of one that has not ended is null, and stays so when the run is killed.
+    """
+    manifest = {**manifest, "end": datetime.now(UTC).isoformat(timespec="seconds") if ended else None}
     path = folder / "manifests" / f"{manifest['start'].replace(':', '')}-{os.getpid()}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")

@@ -17,6 +17,7 @@ def ranks_of(outcomes: pd.DataFrame) -> pd.DataFrame:
     return outcomes.assign(rank=outcomes.groupby("suite")["mean"].rank(ascending=False))[["suite", "model", "rank"]]
 
 
+@pytest.mark.parametrize("outcomes", [(2, 2), (26, 5)], ids=["2x2", "26x5"], indirect=True)
 def test_every_figure_fits_the_page(outcomes, fits):
     for fig in (
         fig1_rankings(outcomes, ranks_of(outcomes)),
@@ -76,9 +77,10 @@ def test_a_rank_never_leaves_its_panel(tiny):
 
 
 def test_the_order_of_the_rows_changes_nothing(full):
-    again = full.sample(frac=1, random_state=99)
+    some = full[full["model"].isin([f"m{i}" for i in range(9)]) & (full["suite"] != "suite2")]
+    again = some.sample(frac=1, random_state=99)
     for draw in (fig2_proportions, bounds, size_within_family):
-        one, two = (FigureCanvasAgg(draw(frame)) for frame in (full, again))
+        one, two = (FigureCanvasAgg(draw(frame)) for frame in (some, again))
         one.draw()
         two.draw()
         assert np.array_equal(np.asarray(one.buffer_rgba()), np.asarray(two.buffer_rgba())), draw.__name__
@@ -118,8 +120,9 @@ def test_a_suite_without_labels_is_named_and_a_model_without_is_marked(full, wor
     for draw in (fig2_proportions, bounds):
         fig = draw(full)
         fits(fig)
-        assert any("(no labels: SALAD-Bench)" in text for text in words(fig))
-        assert words(fig).count("no labels") == 1
+        said = words(fig)
+        assert any("(no labels: SALAD-Bench)" in text for text in said)
+        assert said.count("no labels") == 1
 
 
 @pytest.mark.parametrize("with_choice", [(2, 3), (26, 5)], ids=["2x3", "26x5"], indirect=True)
@@ -155,13 +158,14 @@ def test_a_model_without_a_reply_to_multiple_choice_is_marked(with_choice, words
     with_choice.loc[(with_choice["model"] == "m1") & with_choice["accuracy"].notna(), ["accuracy", "mean"]] = np.nan
     fig = fig2_proportions(with_choice)
     fits(fig)
-    assert words(fig).count("no replies") == 1
-    assert words(fig).count("no labels") == 0
+    said = words(fig)
+    assert said.count("no replies") == 1
+    assert said.count("no labels") == 0
     assert words(fig1_rankings(with_choice, ranks_of(with_choice))).count("no score") == 1
 
 
-def test_without_multiple_choice_no_figure_speaks_of_letters(full, words):
-    for fig in (fig1_rankings(full, ranks_of(full)), fig2_proportions(full)):
+def test_without_multiple_choice_no_figure_speaks_of_letters(tiny, words):
+    for fig in (fig1_rankings(tiny, ranks_of(tiny)), fig2_proportions(tiny)):
         assert not [text for text in words(fig) if "letter" in text or "accuracy" in text]
 
 

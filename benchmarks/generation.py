@@ -1,0 +1,223 @@
+"""Greedy replies of a real SLM, here and elsewhere: the same prompts, the same weights, the same threads, one run.
+
+    SLMSAFETY_DATA=... python benchmarks/generation.py --lm-eval-python LM_EVAL/bin/python \\
+        --llama-python LLAMA/bin/python --openvino-python OPENVINO/bin/python
+
+Prompts: a seeded sample of HarmBench's 400 and Simple Safety Tests' 100, contextual rows included. Weights:
+SmolLM2-135M-Instruct, 4-bit, dequantised to float32 here, in (a) and in (b); (c) and (d) read the 4-bit file. Against
+
+a. one prompt at a time through `model.generate`, as HELM's client does: every k-th prompt of the sample by length, and
+   its seconds times (all new tokens / its new tokens);
+b. lm-evaluation-harness's HFLM.generate_until at the best of a few batch sizes;
+c. llama.cpp and d. OpenVINO GenAI at the best of a few numbers of parallel sequences.
+
+b-d run only where an interpreter is given. Each has an environment of its own (`python -m venv`), with
+    lm-evaluation-harness: pip install torch transformers accelerate "lm-eval>=0.4.13" (versions of requirements.lock)
+    llama.cpp:             pip install llama-cpp-python (compiles for some minutes)
+    OpenVINO GenAI:        pip install openvino-genai
+Seconds are without loading; of several workers, from the first one's start to the last one's end. Texts are compared
+with ours: float32 engines should agree on all, 4-bit ones do not, as near ties fall differently.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+
+from slmsafety.generation.decoding import greedy
+from slmsafety.generation.render import render
+from slmsafety.generation.settings import GenerationSettings, generation_id
+from slmsafety.generation.transformers_engine import end_tokens, generate
+from slmsafety.models.cards import card
+from slmsafety.models.gguf import from_package
+from slmsafety.models.load import LoadedModel, load_causal_lm
+from slmsafety.models.packages import SMOLLM2, package_file
+from slmsafety.shares import Place, share
+from slmsafety.suites.catalogue import load_suite
+from slmsafety.workers import Report, run_workers
+
+MODEL, SEED, WARM_UP = "smollm2-135m-it-q4", 0, 2
+FILES = {
+    "harmbench": "harmbench/harmbench_behaviors_text_all.csv",
+    "sst": "sst/SimpleSafetyTests_test_cases.csv",
+}
+# What each rival tries: batch sizes, and sequences in parallel.
+RIVALS = {
+    "lm_eval": ("lm-evaluation-harness", (32, 64)),
+    "llama_cpp": ("llama.cpp, Q4_1", (16,)),
+    "openvino": ("OpenVINO GenAI, Q4_1", (64,)),
+}
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    engine: str
+    setting: str
+    seconds: float
+    agree: str
+
+
+def main() -> None:
+    options = _options()
+    prompts = _prompts(options.prompts)
+    torch.set_num_threads(options.threads)
+    loaded = load_causal_lm(card(MODEL).source)
+    texts, tokens, seconds = _ours(prompts, options)
+    setting = (
+        f"{options.workers} workers x {options.threads // options.workers} threads, batches of {options.batch_size}"
+    )
+    rows = [Row("slmsafety", setting, seconds, "")]
+    rendered = [render(prompt, loaded.tokenizer, "auto", loaded.window) for prompt in prompts["prompt"]]
+    ids = [one.ids for one in rendered]
+    rows.append(_one_at_a_time(loaded, ids, texts, tokens, options))
+    task = {
+        "folder": str(from_package(SMOLLM2)),
+        "gguf": str(package_file(SMOLLM2)),
+        "texts": [loaded.tokenizer.decode(one) for one in ids],
+        "ids": ids,
+        "new_tokens": options.new_tokens,
+        "threads": options.threads,
+    }
+    for engine, (name, settings) in RIVALS.items():
+        if python := getattr(options, engine):
+            rows.append(_rival(engine, name, python, {**task, "settings": settings}, texts))
+    print(
+        f"{len(ids)} prompts, {sum(map(len, ids))} tokens; {sum(tokens)} new tokens, at most {options.new_tokens} each"
+    )
+    print("\n| engine | setting | replies/s | slmsafety is so many times as fast | same texts |\n|---|---|---|---|---|")
+    for row in rows:
+        rate, ratio = len(ids) / row.seconds, row.seconds / seconds
+        print(f"| {row.engine} | {row.setting} | {rate:.2f} | {ratio:.2f} | {row.agree} |")
+    done = _products(loaded, sum(map(len, ids)), len(ids), sum(tokens)) / seconds
+    possible = _matmul_rate(loaded, options.batch_size)
+    print(
+        f"\nmatrix products: {done / 1e9:.0f} of the {possible / 1e9:.0f} GFLOP/s ({done / possible:.0%}) that "
+        f"torch.matmul reaches, {options.threads} threads, at the model's layer shapes and {options.batch_size} rows"
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=int, default=200)
+    parser.add_argument("--new-tokens", type=int, default=128)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=64, help="of ours")
+    parser.add_argument("--alone", type=int, default=8, help="how many prompts are also generated one at a time")
+    for engine, name in (("lm_eval", "lm-eval"), ("llama_cpp", "llama"), ("openvino", "openvino")):
+        parser.add_argument(f"--{name}-python", dest=engine, metavar="PYTHON")
+    return parser.parse_args()
+
+
+def _prompts(count: int) -> pd.DataFrame:
+    """Return the sample, in an order that says nothing about lengths."""
+    data = Path(os.environ["SLMSAFETY_DATA"])
+    suites = [load_suite(name, data / file).prompts for name, file in FILES.items()]
+    return pd.concat(suites).sample(count, random_state=SEED)
+
+
+def _ours(prompts: pd.DataFrame, options: argparse.Namespace) -> tuple[list[str], list[int], float]:
+    """Return the texts and numbers of new tokens in the order of the prompts, and the seconds of all workers."""
+    with tempfile.TemporaryDirectory() as folder:
+        prompts.to_parquet(Path(folder, "prompts.parquet"))
+        run_workers(partial(_worker, folder, options), options.workers, lambda rows, text: None)
+        parts = [pd.read_parquet(file) for file in sorted(Path(folder).glob("replies-*.parquet"))]
+        clocks = [json.loads(file.read_text()) for file in sorted(Path(folder).glob("clock-*.json"))]
+    replies = pd.concat(parts).set_index(["suite", "instance_id"])
+    replies = replies.loc[pd.MultiIndex.from_frame(prompts[["suite", "instance_id"]])]
+    seconds = max(end for _, end in clocks) - min(start for start, _ in clocks)
+    return replies["response"].tolist(), replies["output_tokens"].tolist(), seconds
+
+
+def _worker(folder: str, options: argparse.Namespace, worker: int, report: Report) -> None:
+    """Generate one worker's share of the prompts; the clocks start together, once every worker is ready."""
+    source, settings = card(MODEL).source, GenerationSettings(max_new_tokens=options.new_tokens)
+    prompts = share(pd.read_parquet(Path(folder, "prompts.parquet")), Place(worker, options.workers))
+    loaded, identity = load_causal_lm(source), generation_id(source, settings)
+    run = partial(generate, loaded, model_id=MODEL, generation_id=identity, batch_size=options.batch_size)
+    list(run(prompts.head(WARM_UP), GenerationSettings(max_new_tokens=2)))  # the first call is slower
+    Path(folder, f"ready-{worker}").touch()
+    while len(list(Path(folder).glob("ready-*"))) < options.workers:
+        time.sleep(0.01)
+    started = time.time()
+    replies = pd.concat(run(prompts, settings))
+    Path(folder, f"clock-{worker}.json").write_text(json.dumps([started, time.time()]))
+    replies.to_parquet(Path(folder, f"replies-{worker}.parquet"))
+
+
+def _one_at_a_time(
+    loaded: LoadedModel, ids: list[list[int]], texts: list[str], tokens: list[int], options: argparse.Namespace
+) -> Row:
+    """Generate prompts of all lengths alone, and return what all would take at that speed."""
+    by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+    step = max(1, len(ids) // options.alone)
+    rows, ends, pad = by_length[step // 2 :: step], end_tokens(loaded), loaded.tokenizer.pad_token_id
+    config, new = greedy(options.new_tokens, ends, pad), {}
+    started = time.perf_counter()
+    for row in rows:
+        with torch.inference_mode():
+            output: Any = loaded.model.generate(torch.tensor([ids[row]]), generation_config=config)  # type: ignore[operator]
+        new[row] = output.sequences[0, len(ids[row]) :].tolist()
+    seconds = time.perf_counter() - started
+    said = {row: loaded.tokenizer.decode(new[row], skip_special_tokens=True) for row in rows}
+    agree = f"{sum(said[row] == texts[row] for row in rows)}/{len(rows)}"
+    scale = sum(tokens) / sum(tokens[row] for row in rows)
+    return Row("one at a time", f"{len(rows)} prompts, scaled by new tokens", seconds * scale, agree)
+
+
+def _rival(engine: str, name: str, python: str, task: dict[str, Any], texts: list[str]) -> Row:
+    """Run a rival in its own environment and return its best setting."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, result = Path(folder, "task.json"), Path(folder, "result.json")
+        given.write_text(json.dumps(task))
+        environment = {**os.environ, "OMP_NUM_THREADS": str(task["threads"]), "HF_HUB_OFFLINE": "1"}
+        script = Path(__file__).with_name("generation_rivals.py")
+        command = [python, str(script), engine, str(given), str(result)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        results = json.loads(result.read_text())
+    best = min(results, key=lambda setting: results[setting]["seconds"])
+    agree = sum(theirs.strip() == ours.strip() for theirs, ours in zip(results[best]["texts"], texts, strict=True))
+    tried = ", ".join(f"{setting}: {results[setting]['seconds']:.0f} s" for setting in results)
+    return Row(name, f"{best} ({tried})", results[best]["seconds"], f"{agree}/{len(texts)}")
+
+
+def _weights(loaded: LoadedModel) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Return the weights that each token is multiplied with, and those that make logits."""
+    head: Any = loaded.model.get_output_embeddings()
+    layers = [m.weight for m in loaded.model.modules() if isinstance(m, torch.nn.Linear) and m is not head]
+    return layers, head.weight
+
+
+def _products(loaded: LoadedModel, prompt_tokens: int, replies: int, new_tokens: int) -> float:
+    """Return the floating-point operations of the products with weights: logits only for tokens that get a next one."""
+    layers, head = _weights(loaded)
+    through = prompt_tokens + new_tokens - replies
+    return 2.0 * (through * sum(weight.numel() for weight in layers) + new_tokens * head.numel())
+
+
+def _matmul_rate(loaded: LoadedModel, rows: int) -> float:
+    """Return floating-point operations a second of so many rows times each weight of the model, once round."""
+    layers, head = _weights(loaded)
+    pairs = [(torch.randn(rows, weight.shape[1]), weight.detach().T) for weight in (*layers, head)]
+    best = float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        for left, right in pairs:
+            torch.matmul(left, right)
+        best = min(best, time.perf_counter() - started)
+    return 2.0 * rows * sum(right.numel() for _, right in pairs) / best
+
+
+if __name__ == "__main__":
+    main()
