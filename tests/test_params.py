@@ -198,6 +198,8 @@ SERVED = {"id": "mine", "served": "m", "endpoint": "http://host/v1"}
         {"api_key_env": {"key": SECRET}},
         {"served": {"key": SECRET}},
         {"api_key": SECRET},
+        {"api_key_env": 4711},
+        {"endpoint": 4711},
     ],
 )
 def test_a_secret_is_refused_and_never_shown(kind, change):
@@ -206,8 +208,8 @@ def test_a_secret_is_refused_and_never_shown(kind, change):
         load_params({**RUN, kind: [entry]})
     # A notebook shows the causes as well.
     shown = "".join(traceback.format_exception(caught.value))
-    assert SECRET not in shown
-    assert SECRET not in problem({**RUN, kind: entry})
+    assert SECRET not in shown and "4711" not in str(caught.value)
+    assert "4711" not in problem({**RUN, kind: entry})
 
 
 def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):

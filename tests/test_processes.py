@@ -149,18 +149,19 @@ def test_workers_end_with_the_tables_of_one_after_one_was_killed(root, alone, ca
     assert all(len(pids) == len(set(pids)) for pids in writers.values())
     assert str(os.getpid()) not in {pid for pids in writers.values() for pid in pids}
     capsys.readouterr()
+
     # The rest in this process, one worker after the other: starting and ending them is what test_workers is about.
-    monkeypatch.setattr("slmsafety.generate_stage.run_workers", _one_after_the_other)
+    def one_after_the_other(target: Callable[[int, Report], None], workers: int, report: Report) -> None:
+        for worker in range(workers):
+            target(worker, report)
+        assert len(read_table(study.folder, "responses", [])) == ROWS  # nothing is left for their parent
+
+    monkeypatch.setattr("slmsafety.generate_stage.run_workers", one_after_the_other)
     study.collect(["generate"])
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("generate:")]
     assert sum(int(line[1]) for line in lines) == ROWS - finished
     assert sum(int(line[3]) for line in lines) == finished
     same_tables(study, alone, ["prompts", "responses"])
-
-
-def _one_after_the_other(target: Callable[[int, Report], None], workers: int, report: Report) -> None:
-    for worker in range(workers):
-        target(worker, report)
 
 
 def _kill_one(folder: Path) -> None:

@@ -18,7 +18,6 @@ from slmsafety.models.source import Source
 from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
 
-
 # Names become names of files, to which the store adds some 60 characters, of at most 255.
 NAME_LENGTH = 100
 
@@ -194,6 +193,6 @@ def first_problem(
 
 def _shown(key: str, value: object) -> str:
     """What an error says of a bad value: the value, unless it may hold a secret."""
-    if key in ("endpoint", "api_key_env"):
+    if key in ("endpoint", "api_key_env") or isinstance(value, dict | list | tuple | set):
         return "is not right"
     return f"is {value!r}"
