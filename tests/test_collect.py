@@ -263,7 +263,7 @@ def _wait_for_new_rows(folder: Path, child: subprocess.Popen[bytes]) -> None:
 def _bytes(folder: Path) -> int:
     """The size of all tables and journals, one that vanishes meanwhile left out."""
     total = 0
-    for path in folder.rglob("*.*"):
+    for path in (path for path in folder.rglob("*.*") if path.suffix in (".parquet", ".jsonl")):
         with suppress(FileNotFoundError):
             total += path.stat().st_size
     return total

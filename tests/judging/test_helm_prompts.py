@@ -63,11 +63,12 @@ def test_a_torn_sdist_is_one_line(cut: float, helm_files: dict[str, str], tmp_pa
         sdist.add(unpack(as_sdist(helm_files), tmp_path) / "crfm_helm-0.5.99", "crfm_helm-0.5.99")
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * cut)])
-    with pytest.raises(InputError, match="is no readable wheel, sdist or folder of crfm-helm"):
+    # Which of its messages depends on where a header is hit: tarfile takes some damage for the archive's end.
+    with pytest.raises(InputError, match=r"crfm_helm-0\.5\.99\.tar\.gz' (is no readable|lacks|holds no)"):
         read_prompts(path)
     middle = len(data) // 2
     path.write_bytes(data[:middle] + bytes(64) + data[middle + 64 :])
-    with pytest.raises(InputError, match="is no readable wheel, sdist or folder of crfm-helm"):
+    with pytest.raises(InputError, match=r"crfm_helm-0\.5\.99\.tar\.gz'"):
         read_prompts(path)
 
 
