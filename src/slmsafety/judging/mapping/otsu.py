@@ -120,6 +120,8 @@ def _two_classes(gain: Callable[..., Floats], count: int) -> tuple[Floats, NDArr
 
 def _eta(values: Floats, counts: NDArray[np.int64], ends: list[int]) -> float:
     """Return the share of the variance between classes, from the variance within them."""
+    # It does not depend on the scale, and squares of tiny scores would be 0.
+    values = (values - values[0]) / (values[-1] - values[0])
     total = float(np.average((values - np.average(values, weights=counts)) ** 2, weights=counts))
     within, start = 0.0, 0
     for end in ends:
