@@ -255,6 +255,11 @@ def test_a_judge_reads_what_its_entry_says():
     }
 
 
+def test_dumped_parameters_load_again(tmp_path):
+    params, _ = load_params({**RUN, "judges": ["refusal_rules", LLM]})
+    assert load_params(params.model_dump(mode="json"))[0] == params
+
+
 def test_a_missing_key_is_named():
     assert "key 'kind' is missing" in problem({"name": "x"})
 

@@ -136,7 +136,8 @@ class JudgeParams(Strict):
     @model_validator(mode="after")
     def _fits(self) -> JudgeParams:
         if self.endpoint is None:
-            own = sorted(set(self.model_fields_set) - {"name", "suites", "models"})
+            given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
+            own = sorted(set(given) - {"name", "suites", "models"})
             if own:
                 raise InputError(f"key '{own[0]}' belongs to a judge with an endpoint; '{self.name}' is a name alone")
             return self

@@ -55,7 +55,8 @@ def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int:
     The budget is one process's, of its GPU's memory if it has one. Exact: the weights, and what the model's cache has
     for a token and a row (it is asked, with one token). Estimated: libraries, the activations and attention scores
     of `PREFILL` tokens at once (a single longer prompt needs more), the logits of `batch_size` rows. A sliding window
-    counts as if it kept all. Not counted: what else the process holds. Raises InputError when nothing is left.
+    counts as if it kept all. Not counted: what else the process holds, and, while weights are read, the pages of their
+    file. Raises InputError when nothing is left.
     """
     model = loaded.model
     cached = cache_bytes(model)
