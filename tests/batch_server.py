@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from servers import listening
 
 
 class BatchServer:
@@ -129,14 +130,5 @@ def _uploaded(data: bytes, content_type: str) -> bytes:
 
 @contextmanager
 def batch_server(server: BatchServer) -> Iterator[BatchServer]:
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(server))
-    http.daemon_threads = True
-    server.port = http.server_address[1]
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with listening(_handler(server)) as server.port:
         yield server
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()

@@ -146,18 +146,26 @@ class _Http(ThreadingHTTPServer):
 
 
 @contextmanager
-def running(server: Server) -> Iterator[Server]:
-    http = _Http(("127.0.0.1", 0), _handler(server))
-    server.port = http.server_address[1]
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """The port on loopback at which the handler answers."""
+    http = _Http(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield server
+        yield http.server_address[1]
     finally:
-        server.stopping.set()
         http.shutdown()
         thread.join()
         http.server_close()
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    with listening(_handler(server)) as server.port:
+        try:
+            yield server
+        finally:
+            server.stopping.set()
 
 
 @contextmanager

@@ -35,10 +35,10 @@ def generate_replies(params: StudyParams, folder: Path, root: Path, mine: Place)
 def _by_workers(params: StudyParams, folder: Path, root: Path, mine: Place) -> dict[tuple[str, ...], int]:
     """Let workers do the share, but for models behind endpoints; return how many replies each part had before."""
     kept: dict[tuple[str, ...], int] = {}
-    total = 0
+    total, local = 0, _local(params, root)
     for (suite, model), wanted in generation_ids(params, root).items():
-        prompts, todo = _todo(folder, suite, model, wanted, mine)
-        if model in _local(params, root):
+        if model in local:
+            prompts, todo = _todo(folder, suite, model, wanted, mine)
             kept[suite, model] = len(prompts) - len(todo)
             total += len(prompts)
     if sum(kept.values()) < total:

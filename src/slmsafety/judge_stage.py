@@ -72,6 +72,7 @@ def judge_replies(
             raise InputError(
                 f"judge '{judge.name}' sends batches, which one process does; judge outside of the launcher"
             )
+        _warn(judge, params, root, mine)
         with Ledger(judge, folder) as ledger:
             purse = ledger.purse(mine)
             if judge.batch:
@@ -95,7 +96,6 @@ def _parts(
     ids = generation_ids(params, root)
     for suite in (suite.name for suite in params.suites if judge.reads(suite.name)):
         key = judge_id(judge, suite, params.empty, root)
-        _warn(judge, suite, root, mine)
         for model in params.judged_models(judge):
             part = Partition(folder, JUDGMENTS, (suite, judge.name, model))
             todo, done = judge_todo(part, ids[suite, model], key, mine, retry)
@@ -207,8 +207,9 @@ def _report(run: JudgeRun, judge: JudgeParams, asked: int, purse: Purse) -> None
         print(f"judge {judge.name}: {left} replies have no answer yet; run again to ask for them")
 
 
-def _warn(judge: JudgeParams, suite: str, root: Path, mine: Place) -> None:
+def _warn(judge: JudgeParams, params: StudyParams, root: Path, mine: Place) -> None:
+    """Print once for each rubric of a judge that it was published with other models."""
     if judge.endpoint is not None and mine.rank == 0:
-        warning = llm_judge(judge, suite, root).rubric.warning(str(judge.served))
-        if warning:
+        rubrics = [llm_judge(judge, suite.name, root).rubric for suite in params.suites if judge.reads(suite.name)]
+        for warning in dict.fromkeys(filter(None, (rubric.warning(str(judge.served)) for rubric in rubrics))):
             print(f"warning: {warning}")

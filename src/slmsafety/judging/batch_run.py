@@ -67,8 +67,7 @@ class BatchRun(JudgeRun):
         at_work = self.send()
         while at_work:
             for name in list(at_work):
-                progress = self._batches.progress(name)
-                if progress is None or progress.ended:
+                if self._batches.ended(name) is not False:
                     rows = list(self._rows_of(name))
                     if rows:
                         yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
@@ -81,7 +80,7 @@ class BatchRun(JudgeRun):
     def _open(self) -> dict[str, list[str]]:
         """The custom ids of the batches at the server; the note of one that never came to be is removed."""
         noted = self._batches.open()
-        lost = {name for name in noted if self._batches.progress(name) is None}
+        lost = {name for name in noted if self._batches.ended(name) is None}
         for name in lost:
             self._batches.forget(name)
         return {name: ids for name, ids in noted.items() if name not in lost}

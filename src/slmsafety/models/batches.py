@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from openai import APIError, OpenAI
 from openai.types import Batch
@@ -28,14 +28,6 @@ MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
 _ENDED = ("completed", "expired", "cancelled")
 _NOTE = "slmsafety"
-
-
-class Progress(NamedTuple):
-    """How far a batch is: its status, and whether it will change no more."""
-
-    status: str
-    ended: bool
-    finished: int
 
 
 def custom_id(key: Iterable[str]) -> str:
@@ -91,8 +83,8 @@ class Batches:
         self._start(name, data)
         return name
 
-    def progress(self, name: str) -> Progress | None:
-        """Return how far a batch is, or None for one that was noted but never created: it may be forgotten."""
+    def ended(self, name: str) -> bool | None:
+        """Return whether a batch will change no more, or None for one that was noted but never created."""
         with self._talking():
             batch = self._find(name)
         if batch is None:
@@ -101,9 +93,7 @@ class Batches:
             problem = batch.errors.data[0] if batch.errors and batch.errors.data else None
             self.forget(name)
             raise InputError(f"{self._endpoint.host} refused a batch: {problem.code if problem else 'no reason given'}")
-        counts = batch.request_counts
-        finished = 0 if counts is None else counts.completed + counts.failed
-        return Progress(batch.status, batch.status in _ENDED, finished)
+        return batch.status in _ENDED
 
     def results(self, name: str) -> Iterator[tuple[str, Completion | Failure]]:
         """Yield (custom id, how it ended) for what an ended batch holds: all of it, or what was done in time."""
