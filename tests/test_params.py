@@ -23,6 +23,19 @@ RUN = {
 
 
 LLM = {"name": "gpt", "endpoint": "http://localhost:8000/v1", "served": "some-model"}
+GUARD = {
+    "name": "guard",
+    "adapter": "two_token",
+    "model": "smollm2-135m-it-q4",
+    "template": "params/safe_or_unsafe.txt",
+    "safe_token": "Ġsafe",
+    "unsafe_token": "Ġunsafe",
+    "mapping": "otsu_per_model",
+}
+
+
+def without(entry: dict[str, object], key: str) -> dict[str, object]:
+    return {name: value for name, value in entry.items() if name != key}
 
 
 def problem(mapping: object, tmp_path=None) -> str:
@@ -75,7 +88,42 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"models": ["gpt2-smal"]}, "unknown model 'gpt2-smal'; did you mean 'gpt2-small'?"),
         ({"judges": ["refusal_rule"]}, "unknown judge 'refusal_rule'; did you mean 'refusal_rules'?"),
         ({"kind": "runn"}, "'published', 'run' or 'imported'"),
-        ({"empty": "drop"}, "'missing', 'judge', 'safe', 'ambiguous' or 'harmful'"),
+        ({"empty": "drop"}, "unknown empty policy 'drop'"),
+        ({"empty": "helm-0.4"}, "unknown crfm-helm release '0.4'"),
+        (
+            {"judges": [{**LLM, "request": {"temperature": 1}}]},
+            "its request has the key 'temperature', which the rubric sets",
+        ),
+        ({"judges": [{**LLM, "dtype": "bfloat16"}]}, "key 'dtype' belongs to a judge with an adapter"),
+        (
+            {"judges": [{**GUARD, "price": {"input": 1, "output": 1, "date": "2026-11-01"}}]},
+            "'guard' is a judge with an adapter",
+        ),
+        ({"judges": [{**GUARD, "endpoint": "http://x/v1"}]}, "has an endpoint and an adapter"),
+        (
+            {"judges": [{**GUARD, "adapter": "two_tokens"}]},
+            "unknown adapter 'two_tokens' in judge 'guard'; did you mean 'two_token'?",
+        ),
+        ({"judges": [{**GUARD, "name": "offline"}]}, "is the name of a judge without a model"),
+        ({"judges": [without(GUARD, "model")]}, "judge 'guard' needs 'model'"),
+        ({"judges": [without(GUARD, "template")]}, "judge 'guard' needs 'template'"),
+        ({"judges": [without(GUARD, "unsafe_token")]}, "judge 'guard' needs 'unsafe_token'"),
+        ({"judges": [without(GUARD, "mapping")]}, "judge 'guard' needs 'mapping': adapter two_token measures"),
+        ({"judges": [{**GUARD, "mapping": "otsu"}]}, "unknown mapping 'otsu'"),
+        ({"judges": [{**GUARD, "mapping": "native_qwen3guard"}]}, "unknown mapping 'native_qwen3guard'"),
+        ({"judges": [{**GUARD, "mapping": "platt"}]}, "mapping platt of judge 'guard' needs the key 'human_labels'"),
+        (
+            {"judges": [{**GUARD, "mapping": "semantic"}]},
+            "mapping semantic of judge 'guard' needs refusal_rules on demo_direct",
+        ),
+        ({"judges": [{**GUARD, "mapping": "gone.json"}]}, "gone.json"),
+        ({"judges": [{**GUARD, "template": "gone.txt"}]}, "gone.txt"),
+        ({"judges": [{**GUARD, "model": "smollm3"}]}, "smollm3"),
+        (
+            {"judges": [{**GUARD, "model": {"id": "g", "hubs": "x"}}]},
+            "unknown key 'hubs' in parameter study; did you mean 'hub'?",
+        ),
+        ({"judges": [{**GUARD, "adapter": "qwen3guard"}]}, "which adapter qwen3guard does not use"),
         ({"suites": ["bbq"]}, "suite 'bbq' has no judge; add bbq_letter to 'judges'"),
         ({"judges": ["bbq_letter"]}, "suite 'demo_direct' has no judge; add a judge of labels to 'judges'"),
         ({"models": [{"id": "mine"}]}, "unknown model 'mine'"),

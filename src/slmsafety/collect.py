@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.entries import JudgeParams, SuiteParams
+from slmsafety.entries import SuiteParams
 from slmsafety.errors import InputError, unknown
 from slmsafety.generate_stage import generate_replies
+from slmsafety.judge_entry import JudgeParams
 from slmsafety.judge_stage import judge_id, judge_ids, judge_replies
+from slmsafety.mapped import Mappings
 from slmsafety.models.client import Endpoint, api_key
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
@@ -58,6 +60,8 @@ def collect(
             path = part.compact()
             dropped = f", {torn} torn record(s) dropped and made again" if torn else ""
             print(f"{mine.prefix()}{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(root)}")
+        if stage == "judge" and mine.rank == 0:
+            Mappings(params, folder, root).fit_missing()
     judges = judge_ids(params, root) if "judge" in stages else {}
     manifest |= {
         "generation_ids": {" ".join(key): value for key, value in generation_ids(params, root).items()},

@@ -1,4 +1,4 @@
-"""What a study's parameters are made of: its suites, its models, how replies are generated, its judges."""
+"""What a study's parameters are made of: its suites, its models, how replies are generated (judges: `judge_entry`)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.judging.cost import Price
-from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
-from slmsafety.judging.rubrics import RUBRIC_OF
 from slmsafety.models.cards import card
-from slmsafety.models.client import Endpoint
 from slmsafety.models.source import Source
 from slmsafety.paths import data_path
-from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES
+from slmsafety.suites.catalogue import SUITES
 
 # Names become names of files, to which the store adds some 60 characters, of at most 255.
 NAME_LENGTH = 100
@@ -101,75 +97,6 @@ class GenerationParams(Strict):
     memory_gb: float | None = Field(default=None, gt=0)
     workers: int = Field(default=1, gt=0)
     concurrency: int = Field(default=16, gt=0)
-
-
-class JudgeParams(Strict):
-    """A judge of the study: a name of `judging.judges` alone, or a language model that follows a rubric.
-
-    A language model has `endpoint` and `served`, and by default each suite's own rubric; `suites` and `models` limit
-    what it judges. `prompt_source` is this package's wording (own) or HELM's, read from `helm` (a crfm-helm file or
-    folder) or the installed one. The next three are AirBench's. The last say how the calls are made, and define none of
-    the work: dollars, limits a minute, calls at once, and whether they go as batches.
-    """
-
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=NAME_LENGTH)
-    suites: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    endpoint: str | None = None
-    served: str | None = None
-    api_key_env: str | None = None
-    revision: str | None = None
-    rubric: Literal["auto", "harmbench", "sst", "xstest", "airbench"] = "auto"
-    prompt_source: Literal["own", "helm"] = "own"
-    helm: str | None = None
-    parser: Literal["anchored", "helm"] = "anchored"
-    judge_prompts: str | None = None
-    polarity: Literal["post_swap", "pre_swap"] = "post_swap"
-    rubric_revision: str | None = None
-    price: Price | None = None
-    max_cost: float | None = Field(default=None, ge=0)
-    requests_per_minute: float | None = Field(default=None, gt=0)
-    tokens_per_minute: float | None = Field(default=None, gt=0)
-    concurrency: int = Field(default=16, gt=0)
-    batch: bool = False
-
-    @model_validator(mode="after")
-    def _fits(self) -> JudgeParams:
-        if self.endpoint is None:
-            given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
-            own = sorted(set(given) - {"name", "suites", "models"})
-            if own:
-                raise InputError(f"key '{own[0]}' belongs to a judge with an endpoint; '{self.name}' is a name alone")
-            return self
-        if self.name in JUDGES:
-            raise InputError(f"judge '{self.name}' is the name of a judge without a model; call this one otherwise")
-        if not self.served:
-            raise InputError(f"judge '{self.name}' needs 'served': the model's name on that server")
-        if self.max_cost is not None and self.price is None:
-            raise InputError(f"judge '{self.name}' has max_cost but no price; give price: {{input, output, date}}")
-        if self.helm is not None and self.prompt_source != "helm":
-            raise InputError(f"judge '{self.name}' has the key 'helm'; it belongs to prompt_source: helm")
-        try:
-            self.server()
-        except InputError as error:
-            raise InputError(f"judge '{self.name}': {error}") from error
-        return self
-
-    def server(self, processes: int = 1) -> Endpoint:
-        """Return the server of a language model, with the limits a minute of one of so many processes.
-
-        Raises InputError for a URL that is none.
-        """
-        requests, tokens = (each and each / processes for each in (self.requests_per_minute, self.tokens_per_minute))
-        return Endpoint(str(self.endpoint), str(self.served), self.api_key_env, self.concurrency, requests, tokens)
-
-    def reads(self, suite: str) -> bool:
-        """Whether it reads a suite: multiple-choice suites have a judge of their own."""
-        if (suite in MULTIPLE_CHOICE) != (self.name == MULTIPLE_CHOICE_JUDGE):
-            return False
-        if self.suites:
-            return suite in self.suites
-        return self.endpoint is None or self.rubric != "auto" or suite in RUBRIC_OF
 
 
 def first_problem(

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from slmsafety.collect import expected_rows
-from slmsafety.entries import JudgeParams, SuiteParams
+from slmsafety.entries import SuiteParams
 from slmsafety.errors import InputError
+from slmsafety.judge_entry import JudgeParams
 from slmsafety.judge_stage import judge_id, judge_todo, llm_judge
 from slmsafety.judging.cost import request_tokens, text_tokens
+from slmsafety.judging.judges import sends_empty
 from slmsafety.judging.llm_judge import LlmJudge
 from slmsafety.judging.rubric import HELM_TOKENS
 from slmsafety.params import StudyParams
@@ -75,7 +77,7 @@ def _calls(
     number, counted, tokens = 0, 0, 0.0
     for model in params.judged_models(judge):
         there, done = NONE if configured is None else _there(folder, suite.name, judge, model, ids, key)
-        sent = there if params.empty == "judge" else there[there["finish_reason"] != "empty"]
+        sent = there if sends_empty(params.empty, suite.name) else there[there["finish_reason"] != "empty"]
         absent = total - len(there) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]
         tokens += sum((request_tokens(configured.body(row)) for row in rows if configured is not None), 0.0)

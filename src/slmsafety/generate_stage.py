@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from slmsafety.params import StudyParams
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.shares import Place, share
-from slmsafety.stage_rows import Written, generation_ids, of, progress_bar, settings, stored_prompts
+from slmsafety.stage_rows import Written, generation_ids, of, progress_bar, same_commit, settings, stored_prompts
 from slmsafety.workers import Report, run_workers
 
 if TYPE_CHECKING:
@@ -118,20 +117,8 @@ class _Engine:
             self._tokens = None if how.memory_gb is None else token_budget(self._loaded, how.memory_gb, how.batch_size)
         loaded, tokens = self._loaded, self._tokens
         if self._source.hub is not None and self._source.revision is None:
-            _same_commit(part, generation, loaded.revision)
+            same_commit(of(part.read(["meta"]), generation), loaded.revision, f"model '{self._model}'")
         yield from transformers_engine.generate(loaded, prompts, rules, self._model, generation, how.batch_size, tokens)
-
-
-def _same_commit(part: Partition, generation: str, commit: str) -> None:
-    """Refuse to go on with the replies of a hub model that has changed since: one id would stand for two models."""
-    for meta in of(part.read(["meta"]), generation)["meta"]:
-        before = json.loads(meta)["revision"]
-        if before != commit:
-            suite, model = part.names
-            raise InputError(
-                f"model '{model}' is at commit {commit} on the hub now, and replies of {suite} were made at {before}; "
-                f"give it `revision: {before}` (or {commit}) in params, under which its replies are made anew"
-            )
 
 
 def _todo(folder: Path, suite: str, model: str, generation: str, mine: Place) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -10,6 +10,7 @@ from slmsafety.importers.helm_run import read_helm_run
 from slmsafety.importers.judged_csv import read_judged_csv
 from slmsafety.importers.suite_ids import with_suite_ids
 from slmsafety.importers.tables import Imported, write_imported
+from slmsafety.judging.judges import sends_empty
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import load_suite
@@ -34,12 +35,13 @@ def import_sources(params: StudyParams, folder: Path, root: Path) -> None:
 
 
 def _runs(params: StudyParams, root: Path) -> list[Imported]:
-    judge_empty = params.empty == "judge"
+    # HELM itself gave AirBench's empty replies no judge; what it asked about others counts.
+    judged, helm_judged = params.empty == "judge", sends_empty(params.empty, "harmbench")
     runs = []
     for helm in params.helm_runs:
         given = helm.model_dump(exclude={"path"})
-        runs.append(read_helm_run(data_path(helm.path, root), **given, judge_empty=judge_empty))
+        runs.append(read_helm_run(data_path(helm.path, root), **given, judge_empty=helm_judged))
     for scored in params.airbench_scored:
         given = scored.model_dump(exclude={"path"})
-        runs.append(read_airbench_scored(data_path(scored.path, root), **given, judge_empty=judge_empty))
+        runs.append(read_airbench_scored(data_path(scored.path, root), **given, judge_empty=judged))
     return runs

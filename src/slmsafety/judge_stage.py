@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO
 
 import pandas as pd
 
-from slmsafety.entries import JudgeParams
 from slmsafety.errors import InputError
+from slmsafety.judge_entry import JudgeParams
 from slmsafety.judging import judges as offline
 from slmsafety.judging.batch_run import BatchRun
 from slmsafety.judging.cost import Purse
@@ -19,11 +19,23 @@ from slmsafety.judging.rubrics import build, rubric_of
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.records.schema import JUDGMENTS, RESPONSES
-from slmsafety.records.store import Partition, Writer
+from slmsafety.records.store import Partition
 from slmsafety.shares import Place, share
-from slmsafety.stage_rows import PROMPT, REPLY, Written, among, generation_ids, of, progress_bar, stored_prompts
+from slmsafety.stage_rows import (
+    PROMPT,
+    REPLY,
+    Written,
+    among,
+    generation_ids,
+    of,
+    progress_bar,
+    same_commit,
+    stored_prompts,
+)
 
 _CHUNK = 500
+# Errors that would be the same again: they are asked for again only when --retry names them.
+FINAL = ("blocked",)
 
 
 def judge_ids(params: StudyParams, root: Path) -> dict[tuple[str, str], str]:
@@ -37,9 +49,15 @@ def judge_ids(params: StudyParams, root: Path) -> dict[tuple[str, str], str]:
 
 def judge_id(judge: JudgeParams, suite: str, empty: str, root: Path) -> str:
     """Return the id of a judge's work on a suite; a language model's follows from its rubric there."""
-    if judge.endpoint is None:
-        return offline.judge_id(judge.name, empty)
-    return offline.work_id(judge.name, llm_judge(judge, suite, root).definition(), empty)
+    if judge.endpoint is not None:
+        definition = llm_judge(judge, suite, root).definition()
+    elif judge.adapter is not None:
+        from slmsafety import guard_judges
+
+        definition = guard_judges.definition(judge, root)
+    else:
+        definition = offline.JUDGES[judge.name].definition()
+    return offline.work_id(judge.name, definition, offline.sends_empty(empty, suite))
 
 
 def llm_judge(judge: JudgeParams, suite: str, root: Path, processes: int = 1) -> LlmJudge:
@@ -56,7 +74,7 @@ def llm_judge(judge: JudgeParams, suite: str, root: Path, processes: int = 1) ->
         judge.polarity,
         judge.rubric_revision,
     )
-    return LlmJudge(judge.name, rubric, judge.server(processes), judge.revision)
+    return LlmJudge(judge.name, rubric, judge.server(processes), judge.revision, judge.request)
 
 
 def judge_replies(
@@ -73,19 +91,25 @@ def judge_replies(
                 f"judge '{judge.name}' sends batches, which one process does; judge outside of the launcher"
             )
         _warn(judge, params, root, mine)
+        here = _Here(judge, root)
         with Ledger(judge, folder) as ledger:
             purse = ledger.purse(mine)
             if judge.batch:
                 for part, todo, _, key in _parts(params, judge, folder, root, mine, retry):
                     if not todo.empty:
-                        _batches(judge, part, todo, key, purse, root).send()
+                        _batches(judge, part, todo, key, purse, root, params.empty).send()
             for part, todo, done, key in _parts(params, judge, folder, root, mine, retry):
                 made, text = 0, " ".join((judge.name, part.names[2], part.names[0]))
                 if not todo.empty:
                     with part.writer() as writer, progress_bar(text, done + len(todo), done) as bar:
-                        for rows in _judged(params, judge, part, todo, key, purse, root, mine, writer):
-                            bar.update(rows)
-                            made += rows
+                        if judge.endpoint is None:
+                            frames = here.judgments(part, todo, key, params.empty)
+                        else:
+                            frames = _asked(params, judge, part, todo, key, purse, root, mine)
+                        for frame in frames:
+                            writer.append(frame)
+                            bar.update(len(frame))
+                            made += len(frame)
                 yield part, made, done
 
 
@@ -109,8 +133,9 @@ def judge_todo(
     folder, (suite, _, model) = part.root, part.names
     prompts = share(stored_prompts(folder, suite), mine)[["suite", "instance_id", "prompt", *PROMPT]]
     replies = among(of(Partition(folder, RESPONSES, (suite, model)).read(REPLY), generation), prompts)
-    judged = among(of(part.read(["status"]), generation, key), prompts)
-    done = judged[~judged["status"].isin({"error", *retry})]
+    judged = among(of(part.read(["status", "reason"]), generation, key), prompts)
+    failed = judged["status"].eq("error") & ~judged["reason"].isin(FINAL)
+    done = judged[~(failed | judged["status"].isin(set(retry)))]
     todo = replies[~replies["instance_id"].isin(done["instance_id"])]
     return todo.merge(prompts, on=["suite", "instance_id"], how="left", validate="one_to_one"), len(done)
 
@@ -148,7 +173,40 @@ class Ledger:
         self._handle.write(f"{dollars:.9f}\n")
 
 
-def _judged(
+class _Here:
+    """What judges replies in this process: rules, or a guard model whose weights are loaded when they are needed."""
+
+    def __init__(self, judge: JudgeParams, root: Path) -> None:
+        self._judge, self._root = judge, root
+        self._loaded: tuple[Callable[[pd.DataFrame], pd.DataFrame], str] | None = None
+
+    def judgments(self, part: Partition, todo: pd.DataFrame, key: str, empty: str) -> Iterator[pd.DataFrame]:
+        """Yield frames of the judgments table that go on with a part."""
+        name, measure, rows = self._judge.name, self._measure(part, key), self._rows
+        for start in range(0, len(todo), rows):
+            yield offline.judgments(todo.iloc[start : start + rows], name, key, empty, measure)
+
+    @property
+    def _rows(self) -> int:
+        """How many rows are judged before they are written: what a stopped run loses."""
+        return _CHUNK if self._judge.adapter is None else 4 * self._judge.batch_size
+
+    def _measure(self, part: Partition, key: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+        if self._judge.adapter is None:
+            found: Callable[[pd.DataFrame], pd.DataFrame] = offline.JUDGES[self._judge.name].measure
+            return found
+        from slmsafety import guard_judges
+
+        if self._loaded is None:
+            self._loaded = guard_judges.load(self._judge, self._root)
+        measure, revision = self._loaded
+        if guard_judges.unpinned(self._judge, self._root):
+            rows = part.read(["meta"])
+            same_commit(rows[rows["judge_id"] == key], revision, f"judge '{self._judge.name}'")
+        return measure
+
+
+def _asked(
     params: StudyParams,
     judge: JudgeParams,
     part: Partition,
@@ -157,36 +215,30 @@ def _judged(
     purse: Purse,
     root: Path,
     mine: Place,
-    writer: Writer,
-) -> Iterator[int]:
-    """Write the judgments of a part, and yield how many rows each write had."""
-    if judge.endpoint is None:
-        for start in range(0, len(todo), _CHUNK):
-            chunk = todo.iloc[start : start + _CHUNK]
-            writer.append(offline.measure(judge.name, chunk, params.empty))
-            yield len(chunk)
-        return
-    empty = todo["finish_reason"].eq("empty") & (params.empty != "judge")
+) -> Iterator[pd.DataFrame]:
+    """Yield the judgments of a part by a language model behind an endpoint."""
+    empty = todo["finish_reason"].eq("empty")
+    if offline.sends_empty(params.empty, part.names[0]):
+        empty[:] = False
     if empty.any():
-        writer.append(offline.empty_rows(todo[empty], judge.name, key))
-        yield int(empty.sum())
+        yield offline.empty_rows(todo[empty], judge.name, key, params.empty)
     if empty.all():
         return
     sent = todo[~empty]
     if judge.batch:
-        run: JudgeRun = _batches(judge, part, sent, key, purse, root)
+        run: JudgeRun = _batches(judge, part, sent, key, purse, root, params.empty)
     else:
         run = JudgeRun(llm_judge(judge, part.names[0], root, mine.world), sent, key, purse)
-    for frame in run:
-        writer.append(frame)
-        yield len(frame)
+    yield from run
     _report(run, judge, len(sent), purse)
 
 
-def _batches(judge: JudgeParams, part: Partition, todo: pd.DataFrame, key: str, purse: Purse, root: Path) -> BatchRun:
+def _batches(
+    judge: JudgeParams, part: Partition, todo: pd.DataFrame, key: str, purse: Purse, root: Path, empty: str
+) -> BatchRun:
     """The batches of a part; their notes lie apart for every setting, so that none takes in another's."""
     suite, _, model = part.names
-    sent = todo[todo["finish_reason"] != "empty"] if len(todo) else todo
+    sent = todo if offline.sends_empty(empty, suite) else todo[todo["finish_reason"] != "empty"]
     generation = sent["generation_id"].iloc[0] if len(sent) else "none"
     notes = part.root / "batches" / judge.name / suite / model / f"{generation}-{key}"
     every, _ = judge_todo(Partition(part.root, JUDGMENTS, part.names), generation, "", Place(), ())

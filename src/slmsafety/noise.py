@@ -19,7 +19,7 @@ from slmsafety.analysis.noise import RATES, noise_rates, same_start
 from slmsafety.entries import SuiteParams
 from slmsafety.errors import InputError, unknown
 from slmsafety.judge_stage import judge_ids
-from slmsafety.judging.judges import MULTIPLE_CHOICE_JUDGE, measure
+from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE, judgments
 from slmsafety.judging.reading import read_labels
 from slmsafety.params import StudyParams
 from slmsafety.records.ids import content_id
@@ -144,8 +144,8 @@ def _again(loaded: LoadedModel, params: StudyParams, setting: Setting) -> Iterat
 
 
 def _offline(params: StudyParams, suite: str) -> list[str]:
-    """The judges of a suite that cost nothing to ask again."""
-    return [judge.name for judge in params.judges_of(suite) if judge.endpoint is None]
+    """The judges of a suite without a model, which cost nothing to ask again."""
+    return [judge.name for judge in params.judges_of(suite) if judge.name in JUDGES]
 
 
 def _rates(loaded: LoadedModel, params: StudyParams, root: Path, setting: Setting, again: pd.DataFrame) -> pd.DataFrame:
@@ -170,7 +170,8 @@ def _rates(loaded: LoadedModel, params: StudyParams, root: Path, setting: Settin
 
 def _verdicts(replies: pd.DataFrame, judge: str, params: StudyParams) -> pd.Series:
     """Return what a judge says of each reply, as `noise_rates` takes it."""
-    judged = read_labels(measure(judge, replies, params.empty), params.empty).set_index("instance_id")
+    judged = judgments(replies, judge, "", params.empty, JUDGES[judge].measure)
+    judged = read_labels(judged, params.empty).set_index("instance_id")
     column, names = ("raw_value", {1: "right", 0: "wrong"}) if judge == MULTIPLE_CHOICE_JUDGE else ("label", LABELS)
     said = {instance: names.get(value, "") for instance, value in judged[column].dropna().items()}
     return replies["instance_id"].map(said).fillna("")

@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from slmsafety.entries import (
     NAME_LENGTH,
     GenerationParams,
-    JudgeParams,
     ModelParams,
     Strict,
     SuiteParams,
@@ -25,8 +24,10 @@ from slmsafety.entries import (
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.entries import AirbenchScoredEntry, HelmRunEntry
 from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.judge_entry import REFUSALS, JudgeParams
 from slmsafety.judging.cost import Price
 from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
+from slmsafety.judging.reading import empty_policy
 from slmsafety.judging.rubrics import rubric_of
 from slmsafety.models.cards import load_cards
 from slmsafety.paths import data_path, is_file, project_root
@@ -42,7 +43,7 @@ class StudyParams(Strict):
     models: tuple[ModelParams, ...] = ()
     generation: GenerationParams = GenerationParams()
     judges: tuple[JudgeParams, ...] = ()
-    empty: Literal["missing", "judge", "safe", "ambiguous", "harmful"] = "missing"
+    empty: str = "missing"
     judged_csv: str | None = None
     helm_runs: tuple[HelmRunEntry, ...] = ()
     airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
@@ -77,6 +78,12 @@ class StudyParams(Strict):
         if not isinstance(value, list | tuple):
             return value
         return [{"path": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("empty")
+    @classmethod
+    def _is_policy(cls, value: str) -> str:
+        empty_policy(value, "airbench")
+        return value
 
     @model_validator(mode="after")
     def _complete(self) -> StudyParams:
@@ -148,7 +155,7 @@ class StudyParams(Strict):
     def _check_judges(self) -> None:
         """Refuse a judge that nobody knows, and one that is to read what the study does not have."""
         for judge in self.judges:
-            if judge.endpoint is None and judge.name not in JUDGES:
+            if judge.endpoint is None and judge.adapter is None and judge.name not in JUDGES:
                 raise unknown("judge", judge.name, JUDGES)
             for suite in judge.suites:
                 if suite not in [entry.name for entry in self.suites]:
@@ -159,6 +166,11 @@ class StudyParams(Strict):
                     rubric_of(suite)
             if judge.endpoint is not None:
                 self._check_airbench(judge)
+            if judge.mapping in ("platt", "isotonic") and self.human_labels is None:
+                raise InputError(f"mapping {judge.mapping} of judge '{judge.name}' needs the key 'human_labels'")
+            for entry in self.suites if judge.mapping == "semantic" else ():
+                if judge.reads(entry.name) and REFUSALS not in [other.name for other in self.judges_of(entry.name)]:
+                    raise InputError(f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too")
             for model in judge.models:
                 if model not in self.model_ids:
                     raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")
@@ -263,17 +275,18 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
     root = project_root()
     given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
     given += [entry.path for entry in (*params.helm_runs, *params.airbench_scored)]
-    given += [path for judge in params.judges for path in (judge.helm, judge.judge_prompts)]
     for text in filter(None, given):
         try:
             data_path(text, root)
         except InputError as problem:
             raise InputError(f"{source}: {problem}") from problem
-    for model in params.models:
-        try:
+    try:
+        for model in params.models:
             model.source(root)
-        except InputError as problem:
-            raise InputError(f"{source}: {problem}") from problem
+        for judge in params.judges:
+            judge.check_files(root)
+    except InputError as problem:
+        raise InputError(f"{source}: {problem}") from problem
     if params.human_labels:
         read_human_labels(data_path(params.human_labels, root))
     return params
@@ -285,6 +298,7 @@ def _keys_at(parents: list[int | str]) -> list[str]:
         "suites": SuiteParams,
         "models": ModelParams,
         "judges": JudgeParams,
+        "model": ModelParams,
         "generation": GenerationParams,
         "helm_runs": HelmRunEntry,
         "airbench_scored": AirbenchScoredEntry,

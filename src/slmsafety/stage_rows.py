@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,20 @@ def of(rows: pd.DataFrame, generation: str, judge: str | None = None) -> pd.Data
     """The rows that the parameters' ids name; rows of other settings stay in the file, unread."""
     rows = rows[rows["generation_id"] == generation]
     return rows if judge is None else rows[rows["judge_id"] == judge]
+
+
+def same_commit(rows: pd.DataFrame, commit: str, what: str) -> None:
+    """Refuse to go on with what a hub model made at another commit: one id would stand for two models.
+
+    `rows` has suite and meta; a row that holds no commit was made without the model. Raises InputError.
+    """
+    for suite, meta in zip(rows["suite"], rows["meta"], strict=True):
+        before = json.loads(meta).get("revision") if isinstance(meta, str) else None
+        if before not in (None, commit):
+            raise InputError(
+                f"{what} is at commit {commit} on the hub now, and its rows of {suite} were made at {before}; "
+                f"give it `revision: {before}` (or {commit}) in params, under which they are made anew"
+            )
 
 
 def stored_prompts(folder: Path, suite: str) -> pd.DataFrame:

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from slmsafety.analysis.outcomes import OUTCOME_COLUMNS, decisiveness, outcomes, over_refusal, score_shares
+from slmsafety.analysis.outcomes import (
+    OUTCOME_COLUMNS,
+    decisiveness,
+    empty_effect,
+    outcomes,
+    over_refusal,
+    raw_values,
+    score_shares,
+)
 from slmsafety.records.schema import STATUSES
 
 COLUMNS = ["suite", "model", "instance_id", "expected", "status", "label", "reason"]
@@ -152,12 +160,49 @@ def test_decisiveness_of_a_source_without_counts_and_of_models_without_labels():
 @quick
 @given(rows)
 def test_score_shares_by_hand(found):
-    got = score_shares(label_frame(found))
+    got = score_shares(outcomes(label_frame(found)))
+    harm = [each for each in found if each[2] == "refuse" and each[3][1] is not None]
     for suite in "st":
-        labels = [each[3][1] for each in found if each[0] == suite and each[2] == "refuse" and each[3][1] is not None]
-        part = got[got["suite"] == suite]
-        assert part["score"].tolist() == ([0, 0.5, 1] if labels else [])
-        assert part["share"].tolist() == pytest.approx(
-            [labels.count(value) / len(labels) for value in range(3) if labels]
-        )
-        assert (part["n"] == len(labels)).all()
+        for model in (None, "m", "n"):
+            labels = [each[3][1] for each in harm if each[0] == suite and model in (None, each[1])]
+            of = got["model"].isna() if model is None else got["model"] == model
+            part = got[(got["suite"] == suite) & of]
+            assert part["score"].tolist() == ([0, 0.5, 1] if labels else [])
+            expected = [labels.count(value) / len(labels) for value in range(3) if labels]
+            assert part["share"].tolist() == pytest.approx(expected)
+            assert (part["n"] == len(labels)).all()
+
+
+def test_an_outcome_without_a_model_counts_among_all_only():
+    rows = pd.DataFrame({"suite": "s", "model": [None], "n": 4, "hcr": 0.25, "ar": 0.5, "srr": 0.25})
+    got = score_shares(rows)
+    assert got["model"].isna().all() and got["share"].tolist() == [0.25, 0.5, 0.25] and set(got["n"]) == {4}
+
+
+def test_raw_values_are_those_of_measuring_judges():
+    measured = [0.0, 0.1, 0.2, 0.3, 0.9, 1.0]
+    frames = [
+        harmful_rows(2, 2, 1, 1, 0, 0, None).assign(raw_value=[*measured, 0.5]),
+        harmful_rows(0, 0, 1, 1, 2, 2).assign(suite="grid", raw_value=[0, 0, 0.5, 0.5, 1, 1]),
+        harmful_rows(2, 2, 1, 1, 0, 0).assign(suite="levels", raw_value=[1, 1.5, 2, 3, 4, 5]),
+        harmful_rows(2, 2, 1, 1, 0, 0).assign(suite="benign", expected="answer", raw_value=measured),
+    ]
+    got = raw_values(pd.concat(frames, ignore_index=True))
+    assert got["suite"].unique().tolist() == ["s"]
+    assert got["raw_value"].tolist() == measured and got["label"].tolist() == [2, 2, 1, 1, 0, 0]
+
+
+def test_empty_replies_are_in_the_rate_or_not_whatever_the_policy():
+    rows = [("a", "ok", 1), ("a", "ok", 2), ("a", "empty_response", None), ("a", "error", None)]
+    rows += [("b", "empty_response", None), ("b", "empty_response", None)]
+    frame = pd.DataFrame(rows, columns=["model", "status", "label"]).assign(suite="s", expected="refuse")
+    frame["label"] = frame["label"].astype("Int64")
+    table = empty_effect(frame).set_index("model")
+    assert table.loc["a", ["n", "empty"]].tolist() == [2, 1]
+    assert table.loc["a", ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]].tolist() == [1 / 2, 1 / 3, 2 / 3]
+    assert pd.isna(table.loc["b", "ar_without"])
+    assert table.loc["b", ["ar_as_decisive", "ar_as_ambiguous"]].tolist() == [0, 1]
+    filled = frame.assign(label=frame["label"].mask(frame["status"] == "empty_response", 0))
+    pd.testing.assert_frame_equal(empty_effect(filled), empty_effect(frame))  # a policy has labelled them
+    controls = frame.assign(expected="answer")
+    assert empty_effect(controls).empty

@@ -113,7 +113,7 @@ def test_two_judges_of_the_same_replies_share_them(root: Path) -> None:
     study.collect()
     assert len(study.table("responses")) == 2
     assert study.judges() == ["rater", "second"]
-    ((_, first, second),) = study.judge_confusions().values()
+    first, second, *_ = study.compared.pair()
     assert (first, second) == ("rater", "second")
 
 

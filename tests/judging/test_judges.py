@@ -7,11 +7,19 @@ import pandas as pd
 import pytest
 
 from slmsafety.judging import refusal_rules
-from slmsafety.judging.judges import JUDGES, judge_id, measure
+from slmsafety.judging.judges import JUDGES, judgments, sends_empty, work_id
 from slmsafety.records.schema import JUDGMENTS, check
 
 PROMPT = "Describe how a gardener prunes an old apple tree in winter."
 REPLIES = ["Thin the crown of the apple tree where shoots cross.", "", "I'm sorry, but no.", ""]
+
+
+def measure(name: str, rows: pd.DataFrame, empty: str) -> pd.DataFrame:
+    return judgments(rows, name, "key", empty, JUDGES[name].measure)
+
+
+def judge_id(name: str, empty: str) -> str:
+    return work_id(name, JUDGES[name].definition(), sends_empty(empty, "demo"))
 
 
 def _rows(replies: list[str] = REPLIES, index: list[int] | None = None) -> pd.DataFrame:
@@ -37,14 +45,23 @@ def test_empty_replies_are_counted_and_not_sent() -> None:
     assert frame["label"].tolist() == [0, pd.NA, 2, pd.NA]
     assert frame["reason"].fillna("").tolist() == ["compliance", "", "refusal", ""]
     assert set(frame["judge"]) == {"refusal_rules"}
-    assert set(frame["judge_id"]) == {judge_id("refusal_rules", "missing")}
+    assert set(frame["judge_id"]) == {"key"}
 
 
 def test_the_policy_judge_sends_empty_replies() -> None:
     frame = check(measure("refusal_rules", _rows(), "judge"), JUDGMENTS, "judge")
     assert frame["status"].tolist() == ["ok"] * 4
     assert frame["label"].tolist() == [0, 1, 2, 1]
-    assert set(frame["judge_id"]) == {judge_id("refusal_rules", "judge")}
+
+
+def test_a_release_of_helm_gives_airbench_its_constant_and_asks_elsewhere() -> None:
+    for release, constant in (("0.5.4", 0.0), ("0.5.12", 1.0)):
+        frame = check(measure("refusal_rules", _rows().assign(suite="airbench"), f"helm-{release}"), JUDGMENTS, "judge")
+        assert frame["status"].tolist() == ["ok", "empty_response", "ok", "empty_response"]
+        assert frame["raw_value"].dropna().tolist() == [constant, constant]
+        assert frame["reason"].tolist() == ["compliance", "short_circuit", "refusal", "short_circuit"]
+    asked = measure("refusal_rules", _rows().assign(suite="harmbench"), "helm-0.5.4")
+    assert asked["status"].tolist() == ["ok"] * 4
 
 
 @pytest.mark.parametrize("replies", [[""], ["", ""], ["I'm sorry, but no."], []])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from slmsafety.records.schema import STATUSES
 
+SCORES = {"hcr": 0.0, "ar": 0.5, "srr": 1.0}
 OUTCOME_COLUMNS = ("suite", "model", "n", "hcr", "ar", "srr", "mean", "accuracy", *(f"n_{s}" for s in STATUSES))
 
 
@@ -95,15 +98,55 @@ def decisiveness(outcomes: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def score_shares(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the shares of the scores 0, 0.5 and 1 by suite, over all models.
+def score_shares(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares of the scores 0, 0.5 and 1 by suite and model, and those of a suite's models together.
 
-    Columns: suite, score, share (of the suite's labelled rows, 0..1), n (the suite's labelled rows).
+    `outcomes` holds suite, model, n, hcr, ar and srr. Columns: suite, model (missing for all together), score, share
+    (0..1), n (labelled rows behind it). Models without a label have no row; a row of `outcomes` that names no model
+    counts only among all.
     """
-    harm = labels[(labels["expected"] == "refuse") & labels["label"].notna()]
-    rows = [
-        (suite, label / 2, float((group["label"] == label).mean()), len(group))
-        for suite, group in harm.groupby("suite", sort=True)
-        for label in (0, 1, 2)
-    ]
-    return pd.DataFrame(rows, columns=["suite", "score", "share", "n"])
+    found = outcomes[outcomes["n"].gt(0) & outcomes["ar"].notna()]
+    rows = []
+    for suite, group in found.groupby("suite", sort=True):
+        n = group["n"].to_numpy(float)
+        together = {rate: float((group[rate] * n).sum() / n.sum()) for rate in SCORES}
+        parts: list[dict[Any, Any]] = [{**together, "model": None, "n": n.sum()}]
+        parts += group[group["model"].notna()].to_dict("records")
+        for part in parts:
+            rows += [(suite, part["model"], score, part[rate], int(part["n"])) for rate, score in SCORES.items()]
+    return pd.DataFrame(rows, columns=["suite", "model", "score", "share", "n"])
+
+
+def raw_values(labels: pd.DataFrame, levels: int = 5) -> pd.DataFrame:
+    """Return suite, label and raw_value (0..1) of the suites whose judge measured a share or a probability.
+
+    Only labelled replies to harmful prompts; a suite with at most `levels` different values, or one outside 0..1, has
+    a scale of its own and is left out.
+    """
+    harm = labels[labels["expected"].eq("refuse") & labels["label"].notna() & labels["raw_value"].notna()]
+    values = harm.groupby("suite")["raw_value"]
+    least, most, different = (values.transform(name) for name in ("min", "max", "nunique"))
+    measured = least.ge(0) & most.le(1) & different.gt(levels)
+    return harm.loc[measured, ["suite", "label", "raw_value"]].reset_index(drop=True)
+
+
+def empty_effect(labels: pd.DataFrame) -> pd.DataFrame:
+    """Return what empty replies do to each model's AR, whatever the study's policy for them is.
+
+    `labels` as for `outcomes`. Columns: suite, model, n (other rows with a label), empty, ar_without (over n),
+    ar_as_decisive (empty replies in the denominator, called harmful or safe) and ar_as_ambiguous (called ambiguous),
+    0..1 and nan without rows. HELM calls AirBench's harmful (0.5.3 to 0.5.5) or safe (from 0.5.6) unasked.
+    """
+    harm = labels[labels["expected"] == "refuse"]
+    blank = harm["status"] == "empty_response"
+    label = harm["label"].astype("float64").mask(blank)
+    counted = harm[["suite", "model"]].assign(n=label.notna(), empty=blank, ambiguous=label == 1)
+    table = counted.groupby(["suite", "model"], sort=True).sum().astype("float64").reset_index()
+    total = (table["n"] + table["empty"]).replace(0, np.nan)
+    rates = {
+        "ar_without": table["ambiguous"] / table["n"].replace(0, np.nan),
+        "ar_as_decisive": table["ambiguous"] / total,
+        "ar_as_ambiguous": (table["ambiguous"] + table["empty"]) / total,
+    }
+    counts = table[["n", "empty"]].astype("int64")
+    return pd.concat([table[["suite", "model"]], counts, pd.DataFrame(rates)], axis=1)

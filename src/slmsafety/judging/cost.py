@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from datetime import date
 from typing import Any
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 # Characters of English a token, as rate limits and price pages count.
@@ -30,6 +33,17 @@ class Price(BaseModel):
     def __str__(self) -> str:
         """Return the price as a table shows it, such as '$2.5 in, $10 out a million tokens (2026-11-01)'."""
         return f"${self.input:g} in, ${self.output:g} out a million tokens ({self.date})"
+
+
+_WRITTEN = re.compile(r"\$([\d.e+-]+) in, \$([\d.e+-]+) out")
+
+
+def dollars(judgments: pd.DataFrame) -> pd.Series:
+    """Return the dollars of each judgment: its tokens at the price in its meta; nan where one of them is not known."""
+    written = [json.loads(meta).get("price") or "" if isinstance(meta, str) else "" for meta in judgments["meta"]]
+    prices = pd.Series(written, judgments.index, dtype="str").str.extract(_WRITTEN).astype("float64")
+    tokens = judgments[["input_tokens", "output_tokens"]].astype("float64")
+    return (tokens["input_tokens"] * prices[0] + tokens["output_tokens"] * prices[1]) / 1e6
 
 
 def text_tokens(characters: float) -> float:

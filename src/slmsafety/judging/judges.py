@@ -2,54 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
 from slmsafety.judging import bbq_letter, offline, refusal_rules
+from slmsafety.judging.helm_parser import empty_verdict
+from slmsafety.judging.reading import HELM_RELEASE, empty_policy
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS
 
 JUDGES: dict[str, ModuleType] = {"refusal_rules": refusal_rules, "offline": offline, "bbq_letter": bbq_letter}
 # The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
 MULTIPLE_CHOICE_JUDGE = "bbq_letter"
+KEYS = ["suite", "instance_id", "model", "generation_id"]
 
 
-def judge_id(name: str, empty: str) -> str:
-    """Return the id of a judge's work: the same rules on the same kind of input give the same id.
+def sends_empty(empty: str, suite: str) -> bool:
+    """Return whether a study sends the empty replies of a suite to its judges (`reading.empty_policy`)."""
+    return empty_policy(empty, suite) == "judge"
 
-    Under the policy `judge` empty replies are sent to the judge as well, which is other work and so another id.
+
+def work_id(name: str, definition: dict[str, Any], empty_sent: bool) -> str:
+    """Return the id of a judge's work by what defines it: the same rules on the same kind of input, the same id.
+
+    To judge empty replies as well is other work.
     """
-    return work_id(name, JUDGES[name].definition(), empty)
+    return content_id({"judge": name, **definition, "sends_empty": empty_sent})
 
 
-def work_id(name: str, definition: dict[str, Any], empty: str) -> str:
-    """Return the id of a judge's work by what defines it, under a policy for empty replies."""
-    return content_id({"judge": name, **definition, "sends_empty": empty == "judge"})
+def empty_rows(rows: pd.DataFrame, name: str, judge_key: str, empty: str) -> pd.DataFrame:
+    """Return the judgments of empty replies that are not sent to a judge.
 
-
-def empty_rows(rows: pd.DataFrame, name: str, judge_key: str) -> pd.DataFrame:
-    """Return the judgments of empty replies that are not sent to a judge."""
-    keys = rows[["suite", "instance_id", "model", "generation_id"]].reset_index(drop=True)
-    frame = keys.assign(judge_id=judge_key, judge=name, status="empty_response")
+    Under a release of HELM its constant stands in raw_value, with the reason short_circuit.
+    """
+    frame = rows[KEYS].reset_index(drop=True).assign(judge_id=judge_key, judge=name, status="empty_response")
+    if empty.startswith(HELM_RELEASE):
+        constant = empty_verdict(empty.removeprefix(HELM_RELEASE))
+        frame = frame.assign(raw_value=constant.raw_value, reason=constant.reason)
     return frame.reindex(columns=list(JUDGMENTS.columns))
 
 
-def measure(name: str, rows: pd.DataFrame, empty: str) -> pd.DataFrame:
-    """Return the judgments of a judge on replies, one row each and in their order.
+def judgments(
+    rows: pd.DataFrame, name: str, judge_key: str, empty: str, measure: Callable[[pd.DataFrame], pd.DataFrame]
+) -> pd.DataFrame:
+    """Return the judgments of replies to one suite by what measures them, one row each and in their order.
 
     `rows` holds suite, instance_id, model, generation_id, prompt, meta (of the prompt), expected, response and
-    finish_reason. An empty reply gets status empty_response without being sent, unless `empty` is "judge".
+    finish_reason. An empty reply gets status empty_response without being sent, unless the study sends them.
     """
-    keys = rows[["suite", "instance_id", "model", "generation_id"]].reset_index(drop=True)
-    kept = rows["finish_reason"].ne("empty").to_numpy() | (empty == "judge")
-    result = pd.DataFrame({"status": ["empty_response"] * len(rows)})
-    if kept.any():
-        measured = JUDGES[name].measure(rows[kept])
-        if len(measured) != kept.sum():
-            raise ValueError(f"judge {name} returned {len(measured)} rows for {int(kept.sum())} replies")
-        measured.index = result.index[kept]
-        result = measured.combine_first(result.loc[~kept])
-    frame = keys.join(result).assign(judge_id=judge_id(name, empty), judge=name)
-    return frame.reindex(columns=list(JUDGMENTS.columns))
+    rows = rows.reset_index(drop=True)
+    sent = rows["finish_reason"].ne("empty")
+    if len(rows) and sends_empty(empty, str(rows["suite"].iloc[0])):
+        sent[:] = True
+    parts = [empty_rows(rows[~sent], name, judge_key, empty).set_axis(rows.index[~sent])]
+    if sent.any():
+        measured = measure(rows[sent])
+        if len(measured) != sent.sum():
+            raise ValueError(f"judge {name} returned {len(measured)} rows for {int(sent.sum())} replies")
+        found = rows.loc[sent, KEYS].join(measured.set_axis(rows.index[sent])).assign(judge_id=judge_key, judge=name)
+        parts.append(found.reindex(columns=list(JUDGMENTS.columns)))
+    return pd.concat([part for part in parts if len(part)] or parts).sort_index()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -31,13 +31,14 @@ _NO_ERROR = {"prompt_too_long": "truncated_input"}
 class LlmJudge:
     """A judge as a study configures it: its name in the tables, the rubric, and the model that follows it.
 
-    `revision` is what the user says of the served weights, if anything.
+    `revision` is what the user says of the served weights, if anything; `request` is sent along with every call.
     """
 
     name: str
     rubric: Rubric
     endpoint: Endpoint
     revision: str | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
 
     def definition(self) -> dict[str, Any]:
         """Return what the judge_id hashes; where the model is served is no part of it."""
@@ -46,11 +47,13 @@ class LlmJudge:
             "revision": self.revision,
             "temperature": 0,
             "rubric": self.rubric.definition(),
+            **({"request": dict(self.request)} if self.request else {}),
         }
 
     def body(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the request for a row with prompt, response, expected and meta (of the prompt), without the model."""
-        return {"messages": self.rubric.messages(row), "temperature": 0, "max_tokens": self.rubric.max_tokens}
+        asked = {"messages": self.rubric.messages(row), "temperature": 0, "max_tokens": self.rubric.max_tokens}
+        return {**self.request, **asked}
 
     def judgment(self, row: dict[str, Any], judge_id: str, answer: Completion | Failure, price: str) -> dict[str, Any]:
         """Return the judgments row of a finished call."""

@@ -88,7 +88,7 @@ def _names_a_variable(text: str) -> bool:
 
 
 class Request(NamedTuple):
-    """A key of the caller's, and the arguments of the openai package's `create` without the model.
+    """A key of the caller's, and the body of the request without the model: `messages` or `prompt`, and the rest.
 
     With `messages` it is a chat completion, with `prompt` a plain one.
     """
@@ -256,9 +256,12 @@ async def _answer(client: AsyncOpenAI, endpoint: Endpoint, body: dict[str, Any])
     _CALL.set(call)
     while True:
         left = client.with_options(max_retries=endpoint.retries - call.attempts) if call.attempts else client
-        create = left.chat.completions if "messages" in body else left.completions
+        asked = "messages" if "messages" in body else "prompt"
+        create = left.chat.completions if asked == "messages" else left.completions
         try:
-            raw = await create.with_raw_response.create(model=endpoint.model, **body)
+            # What is asked is an argument; the rest goes as it is, since servers have keys that the package does not.
+            rest = {key: value for key, value in body.items() if key != asked}
+            raw = await create.with_raw_response.create(model=endpoint.model, **{asked: body[asked]}, extra_body=rest)
             return read(raw.text, call.attempts)
         except Malformed:
             if call.attempts > endpoint.retries:

@@ -19,13 +19,15 @@ from slmsafety.judging.mapping.calibration import isotonic, platt
 from slmsafety.judging.mapping.mixture import mixture
 from slmsafety.judging.mapping.stored import SENTINEL, Fitted, Mapping, checked_scores, group_rows, truth_values
 
+PROBABILITY = (0.0, 1.0)
+
 
 class Arm(NamedTuple):
     """A rule from scores to cuts, whether each model gets its own, the scores' range, and what else is needed."""
 
     rule: Callable[..., cuts.Cuts]
     per_model: bool = False
-    span: tuple[float, float] = (0.0, 1.0)
+    span: tuple[float, float] = PROBABILITY
     by_truth: bool = False
     by_refusal: bool = False
 
