@@ -26,6 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from slmsafety.analysis.agreement import confusion
 from slmsafety.analysis.judge_card import calibration_error, judge_card, kappas
 from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.importers.judge_references import read_xstest
 from slmsafety.judging import offline, refusal_rules
 from slmsafety.judging.offline import KINDS, MODEL
 from slmsafety.judging.offline_features import NAMES, features
@@ -235,24 +236,13 @@ def print_sources(title: str, rows: pd.DataFrame, found: NDArray[Any]) -> None:
         print(*(f"{value:.2f}" for value in recall), f"  {error:.3f}")
 
 
-def xstest() -> pd.DataFrame:
-    """Return XSTest's completions with human labels of three classes, and GPT-4's (missing where it gave none)."""
-    paths = sorted((data() / "xstest").glob("*.csv"))
-    rows = pd.concat([pd.read_csv(path, keep_default_na=False).assign(file=path.stem) for path in paths])
-    classes = {"full.?compliance": HARMFUL, "partial.?refusal": AMBIGUOUS, "full.?refusal": SAFE}
-    for column, label in (("final_label", "reference"), ("gpt4_label", "gpt4")):
-        rows[label] = pd.Series(pd.NA, rows.index, dtype="Int64")
-        for pattern, value in classes.items():
-            rows[label] = rows[label].mask(rows[column].str.contains(pattern, case=False), value)
-    return rows.reset_index(drop=True)
-
-
 def report_xstest() -> None:
     """Print the judge card on XSTest: every prompt read as one to refuse, since its classes are degrees of refusal."""
-    rows = xstest().assign(expected="refuse")
-    rows["response"] = rows["completion"]
+    known = read_xstest(data() / "xstest")
+    rows = known.replies.rename(columns={"model": "file"})
     judged = {"offline": offline.measure(rows), "string match": refusal_rules.measure(rows)}
-    judged["GPT-4"] = pd.DataFrame({"label": rows["gpt4"], "status": np.where(rows["gpt4"].isna(), "unparsed", "ok")})
+    gpt4 = known.recorded["GPT-4"]
+    judged["GPT-4"] = pd.DataFrame({"label": gpt4, "status": np.where(gpt4.isna(), "unparsed", "ok")})
     strings = judged["string match"]
     judged["string match, two classes"] = strings.assign(label=np.where(strings["reason"] == "refusal", SAFE, HARMFUL))
     keys = rows[["prompt", "reference", "file"]]

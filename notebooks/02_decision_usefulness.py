@@ -25,7 +25,8 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 
 # %%
 from slmsafety.analysis.agreement import agreement, confusion, confusion_frame
-from slmsafety.analysis.outcomes import decisiveness, missing, over_refusal, score_shares
+from slmsafety.analysis.judge_card import judge_cards
+from slmsafety.analysis.outcomes import decisiveness, empty_effect, missing, over_refusal
 from slmsafety.analysis.rankings import ranks
 from slmsafety.analysis.rounding import identities
 from slmsafety.analysis.treatments import adjusted_score
@@ -48,12 +49,21 @@ page.figure("fig2_proportions", draw.fig2_proportions(lab.scores()))
 # %% [markdown]
 # ## Figure 3: the scores themselves
 #
-# The paper draws the distribution of single scores by suite, beside large models. That takes labels of single replies.
+# Bars and numbers are shares of all labels of a suite, dots those of one model. Where a judge measures a number, it stands beside
+# the labels that were made of it, in their colours. LLMs are a reference and no test, since their judges and prompts differ: public
+# samples (AirBench: three models, 80 prompts each; HarmBench: two, 385 prompts, by another judge), and the mean scores of 87 models
+# on HELM's leaderboard, which shows no shares. For `published`, Simple Safety Tests are the 16 models of Table 6.
 
 # %%
-if page.has("fig3_distributions"):
-    shares = lab.named(score_shares(lab.labels())).assign(group=lab.name)
-    page.figure("fig3_distributions", draw.fig3_distributions(shares))
+spread = lab.distributions()
+page.figure("fig3_distributions", draw.fig3_distributions(*spread))
+
+# %%
+middle = spread.shares[spread.shares["model"].isna() & spread.shares["score"].eq(0.5)]
+for title, rows in middle.groupby("suite_title"):
+    page.say(
+        f"{title}, ambiguous labels: {'; '.join(f'{row.group} {row.share:.0%} of {row.n:,}' for row in rows.itertuples())}."
+    )
 
 # %% [markdown]
 # ## Table A1: outcomes of every model
@@ -127,8 +137,43 @@ if page.has("baseline_confusion"):
         f"kappa {result.kappa:.2f}, 95 % interval {result.kappa_low:.2f} to {result.kappa_high:.2f}). By hand",
         f"{result.ar_first:.0%} are ambiguous, by the judge {result.ar_second:.0%}; {len(both) - len(usable)} labels do not apply.",
     )
-    if judge == "refusal_rules":
-        page.say("refusal_rules is a baseline of string rules that was tuned on these very labels: this flatters it.")
+    page.say(
+        "refusal_rules was tuned and offline was fitted on the demo's hand labels: against those both are flattered."
+    )
+
+# %% [markdown]
+# A row a judge, and one for a judge that always says safe. Where there are no hand labels, the first judge is the reference:
+# agreement with it says how alike two judges are, and not who is right. Intervals draw whole prompts; directions are counts.
+
+# %%
+if page.has("judge_card"):
+    known = lab.compared.reference()
+    cards = lab.named(judge_cards(known.rows))
+    found = ["suite_title", "judge", "n", "coverage", "exact", "kappa", "kappa_low", "kappa_high", "ar_reference"]
+    wrong = ["ar_judge", "boundary", "flips", "safe_as_harmful", "harmful_as_safe"]
+    page.table("judge_card", cards[[*found, *wrong]])
+    for row in cards[cards["judge"] != "always safe"].itertuples():
+        page.say(
+            f"{row.suite_title}, against {known.name}: {row.judge} agrees on {row.exact:.0%} of {row.n} replies (linear kappa",
+            f"{row.kappa:.2f}, {row.kappa_low:.2f} to {row.kappa_high:.2f}) and labels {row.coverage:.0%} of what it was given.",
+        )
+
+# %% [markdown]
+# ## Empty replies
+#
+# An empty reply can be left out, or called harmful, safe or ambiguous unread; HELM has done two of these with AirBench's
+# and asks its judges about all others. AR without empty replies, with them as decisive labels, and with them as ambiguous.
+
+# %%
+if page.has("empty_replies"):
+    blank = lab.named(empty_effect(lab.labels()))
+    rates = ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]
+    page.table("empty_replies", blank[["suite_title", "model_name", "n", "empty", *rates]], dict.fromkeys(rates, ".3f"))
+    span = (blank["ar_as_ambiguous"] - blank["ar_as_decisive"]).max()
+    page.say(
+        f"{blank['empty'].sum():,} of {blank['n'].sum() + blank['empty'].sum():,} replies are empty, which the study reads as",
+        f"'{lab.params.empty}'. Another reading can move a model's AR by at most {span:.3f}.",
+    )
 
 # %% [markdown]
 # ## The other side: refusing what is harmless

@@ -22,12 +22,15 @@
 
 # %% tags=["parameters"]
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
+judges: list[str] = []  # the two judges to compare, by name; the study's first two where empty
 
 # %%
 import pandas as pd
 
-from slmsafety.analysis.agreement import agreement, confusion_frame
+from slmsafety.analysis.agreement import confusion_frame
 from slmsafety.analysis.bounds import pair_orders
+from slmsafety.analysis.crossed_rubrics import crossed_rubrics
+from slmsafety.analysis.mapping_arms import arm_rates
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.rounding import gaps
 from slmsafety.analysis.treatments import treatment_scores
@@ -35,8 +38,8 @@ from slmsafety.report import figures as draw
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
-lab = Study.load(study, globals())
-page = Page("03_rank_sensitivity", **lab.about())
+lab = Study.load(study, globals(), "judges")
+page = Page("03_rank_sensitivity", **lab.about(judges=judges))
 
 # %% [markdown]
 # ## Figure 4: rank trajectories under six treatments
@@ -92,26 +95,25 @@ page.numbers({f"strict pairs {row.suite}": str(row.strict) for row in orders.ite
 # %% [markdown]
 # ## Two judges on the same replies (Tables 5 and 6)
 #
-# Counts and percents come from the confusion counts. For `published` the rank ranges are the paper's print: its 16 models
-# are not named, so that Table 6 cannot give them. Intervals and p values treat replies as independent, though prompts and
-# models repeat.
+# Replies to harmful prompts that both judges labelled. The interval of kappa draws whole prompts; for `published` there are
+# counts alone, so that it treats replies as independent, as the test that flips run both ways alike always does. Its rank ranges
+# are the paper's print: the 16 models are not named, so that Table 6 cannot give them.
 
 # %%
 if page.has("table6_confusion"):
-    counts = lab.judge_confusions()
-    parts = {title: confusion_frame(table, *judges) for title, (table, *judges) in counts.items()}
+    pair = lab.compared.pair(*judges)
+    parts = {title: confusion_frame(counts, pair.first, pair.second) for title, counts in pair.counts.items()}
     page.table("table6_confusion", pd.concat(parts, names=["suite", None]).reset_index("suite"), {"percent": ".2f"})
 
 # %%
 if page.has("table5_judge_robustness"):
-    rows = [{"suite": title, **agreement(table)._asdict()} for title, (table, *_) in counts.items()]
-    robustness = pd.DataFrame(rows).merge(lab.judge_rank_ranges(), on="suite")
-    page.table("table5_judge_robustness", robustness, {"flip_symmetry_p": ".2g"})
-    for row in robustness.itertuples():
+    page.table("table5_judge_robustness", pair.robustness, {"flip_symmetry_p": ".2g"})
+    for row in pair.robustness.itertuples():
         page.say(
-            f"{row.suite}: the judges agree on {row.exact:.1%} of {row.n:,} replies (linear kappa {row.kappa:.3f});",
-            f"{row.boundary:.1%} differ at the ambiguous boundary and {row.flips:.1%} are flips, of which",
+            f"{row.suite}: {pair.first} and {pair.second} agree on {row.exact:.1%} of {row.n:,} replies (linear kappa",
+            f"{row.kappa:.3f}); {row.boundary:.1%} differ at the ambiguous boundary and {row.flips:.1%} are flips, of which",
             f"{row.first_safe_second_harmful} run safe to harmful and {row.first_harmful_second_safe} the other way.",
+            f"A model's rank moves by {row.rank_range_first:.2f} places by the first and {row.rank_range_second:.2f} by the second.",
         )
 
 # %% [markdown]
@@ -120,10 +122,64 @@ if page.has("table5_judge_robustness"):
 # %%
 if page.has("table5_gaps"):
     shared = ["ar_first", "ar_second", "exact", "kappa", "boundary", "flips"]
-    gap = gaps(robustness, lab.printed_robustness(), "suite", shared)
+    gap = gaps(pair.robustness, lab.compared.printed(), "suite", shared)
     page.table("table5_gaps", gap, dict.fromkeys(shared, "+.4f"))
     worst = gap[shared].abs().max().max()
     page.say(f"No recomputed number of Table 5 is further than {worst:.4f} from its print, which rounding explains.")
+
+# %% [markdown]
+# ## Its prompts or its rubric?
+#
+# HarmBench's rubric calls what is neither compliance nor refusal ambiguous; that of Simple Safety Tests asks whether a reply may be
+# unsafe, and gibberish may well be safe. So a low ambiguity can be a fact about the prompts, as the paper has it, or about the
+# wording. One model that judges both suites under both rubrics tells: the difference between the suites on their own rubrics is
+# the part of the prompts (mean over the rubrics) plus the part of the rubric (mean over the suites). Limits draw whole prompts.
+
+# %%
+if page.has("crossed_rubrics"):
+    found = {f"{each.served}: {each.first[0]} and {each.second[0]}": each for each in lab.compared.crossings()}
+    crossed = {name: crossed_rubrics(each.rows, each.first, each.second) for name, each in found.items()}
+    cells = {name: each.cells for name, each in crossed.items()}
+    page.table("crossed_rubrics", pd.concat(cells, names=["judge", None]).reset_index("judge"))
+    parts = {name: each.effects for name, each in crossed.items()}
+    page.table("crossed_effects", pd.concat(parts, names=["judge", None]).reset_index("judge"))
+
+# %%
+if page.has("crossed_effects"):
+    for name, each in crossed.items():
+        part = each.effects.set_index("effect")
+        page.say(
+            f"{name}: on their own rubrics the suites' ambiguity differs by {part.value['difference']:+.3f}. The prompts make",
+            f"{part.value['prompts']:+.3f} of it ({part.low['prompts']:+.3f} to {part.high['prompts']:+.3f}) and the rubric",
+            f"{part.value['rubric']:+.3f} ({part.low['rubric']:+.3f} to {part.high['rubric']:+.3f}).",
+        )
+
+# %% [markdown]
+# ## The model, or the mapping?
+#
+# A judge that measures a probability gives no label: a mapping does. The same probabilities, read by every mapping that the
+# study can fit; rates are means over models, `tau` compares each ranking with that of three-class Otsu on each model, the
+# paper's. Otsu always cuts: at `eta` of .9 or below nothing shows three groups, and `terciles` make a third ambiguous of anything.
+
+# %%
+if page.has("mapping_arms", "mapping_cuts"):
+    readings, cuts = lab.mapping_readings()
+    arms = lab.named(arm_rates(readings, "otsu_per_model"))
+    rates = ["hcr", "ar", "srr", "ar_low", "ar_high", "tau"]
+    page.table("mapping_arms", arms[["judge", "suite_title", "arm", "models", "n", *rates]])
+    named = lab.named(cuts)
+    of_cuts = ["judge", "suite_title", "arm", "model", "n", "missing", "low", "high", "eta", "status", "fallback"]
+    page.table("mapping_cuts", named[of_cuts], dict.fromkeys(["low", "high"], ".4g"))
+
+# %%
+if page.has("mapping_arms"):
+    for (judge, title), rows in arms[arms["arm"] != "terciles_per_model"].groupby(["judge", "suite_title"]):
+        least, most = rows.loc[rows["ar"].idxmin()], rows.loc[rows["ar"].idxmax()]
+        own = named[(named["judge"] == judge) & (named["suite_title"] == title) & (named["arm"] == "otsu_per_model")]
+        page.say(
+            f"{title}, scores of {judge}: the mapping alone moves mean AR from {least.ar:.2f} ({least.arm}) to {most.ar:.2f}",
+            f"({most.arm}). {(own['status'] != 'ok').sum()} of {len(own)} models show no three groups to Otsu.",
+        )
 
 # %% [markdown]
 # ## What this shows

@@ -60,10 +60,11 @@ def test_empty_replies_are_read_by_the_policy(imported, empty, srr, ar, hcr):
 
 def test_an_import_offers_labels_two_judges_and_controls(imported):
     study = imported()
-    assert study.offers() == {"outcomes", "labels", "two_judges", "controls"}
+    assert study.offers() == {"outcomes", "labels", "two_judges", "reference", "controls"}
     assert study.judges() == ["j1", "j2"]
-    ((counts, first, second),) = study.judge_confusions().values()
-    assert (first, second) == ("j1", "j2")
+    pair = study.compared.pair()
+    assert (pair.first, pair.second) == ("j1", "j2")
+    (counts,) = pair.counts.values()
     assert counts.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
 
 
@@ -106,7 +107,7 @@ def test_the_published_study_has_no_rows():
     study = Study.load("published")
     with pytest.raises(InputError, match="the paper prints no instance-level rows"):
         study.labels()
-    assert study.offers() == {"outcomes", "printed", "two_suites", "two_judges", "many_models"}
+    assert study.offers() == {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
     assert set(study.inputs()) >= {"published/table_a1.csv", "published/table6_confusion.csv", "models/cards.csv"}
     assert len(study.inputs()["published/table_a1.csv"]) == 64
 

@@ -59,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     noise.add_argument("--sample", type=int, default=50, metavar="N", help="replies of each suite and model (50)")
     noise.add_argument("--suite", action="append", default=[], help="only this suite (may be repeated)")
     noise.set_defaults(run=_noise)
+    card = verbs.add_parser("judge-card", help="what judges are worth, a row each: agreement, errors, coverage, speed")
+    card.add_argument("study", metavar="STUDY", nargs="?", help="its own judges; else public replies (SLMSAFETY_DATA)")
+    card.set_defaults(run=_judge_card)
     figures = verbs.add_parser("figures", help="execute the notebooks on studies, write figures and tables")
     figures.add_argument("studies", metavar="STUDY", nargs="+")
     figures.set_defaults(run=_figures)
@@ -107,6 +110,15 @@ def _noise(options: argparse.Namespace) -> None:
         table[name] = [f"{count} ({low:.2f}-{high:.2f})" for count, low, high in limits]
     columns = ["suite", "model", "judge", "dtype", "batch_size", "n", "changed", "same_start", "verdicts_changed"]
     print(table[[*columns, "flips", "ar", "ar_again"]].to_string(index=False, float_format="{:.3f}".format))
+
+
+def _judge_card(options: argparse.Namespace) -> None:
+    from slmsafety.judge_cards import public_cards, shown, study_cards, write_cards
+    from slmsafety.study import Study
+
+    cards = study_cards(Study.load(options.study)) if options.study else public_cards()
+    print(shown(cards), end="\n\n")
+    print(*write_cards(cards), sep="\n")
 
 
 def _figures(options: argparse.Namespace) -> int:

@@ -1,16 +1,19 @@
-"""What suites and models are called in figures and tables."""
+"""What suites and models are called in figures and tables, and how large the suites are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
 
+from slmsafety import published
 from slmsafety.entries import ModelParams
 from slmsafety.models.cards import load_cards
 from slmsafety.records.store import read_table
-from slmsafety.suites.catalogue import SUITES, title
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES, title
+
+_SIZES = ["suite", "prompts", "controls", "choices", "categories", "revision"]
 
 
 def suite_titles(folder: Path | None) -> dict[str, str]:
@@ -20,6 +23,24 @@ def suite_titles(folder: Path | None) -> dict[str, str]:
         return full
     groups = read_table(folder, "prompts", ["meta"]).groupby("suite")
     return {**full, **{str(name): title(str(name), rows) for name, rows in groups if name in SUITES}}
+
+
+def suite_sizes(prompts: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
+    choice = prompts["suite"].isin(MULTIPLE_CHOICE)
+    harm = prompts["expected"].eq("refuse") & ~choice
+    rows = prompts.assign(prompts=harm, choices=choice, controls=~harm & ~choice)
+    rows["category"] = rows["category"].where(~rows["controls"])
+    named = {"categories": ("category", "nunique"), "revision": ("suite_revision", "first")}
+    sums = {name: (name, "sum") for name in ("prompts", "controls", "choices")}
+    frame = rows.groupby("suite", sort=True).agg(**sums, **named).reset_index()
+    return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])[_SIZES]
+
+
+def printed_sizes(titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return the same of the paper's suites, of which it prints the prompts."""
+    counts = [(titles[name], n, 0, 0, None, None) for name, n in published.PROMPTS.items()]
+    return pd.DataFrame(counts, columns=_SIZES)
 
 
 def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:

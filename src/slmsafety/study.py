@@ -8,17 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from slmsafety import published
-from slmsafety.analysis.agreement import confusion, confusion_from_long
 from slmsafety.analysis.bbq import accuracy_table, bias_table
 from slmsafety.analysis.outcomes import outcomes
-from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
-from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.collect import STAGES, collect, stage_status, suite_files
+from slmsafety.comparisons import Comparisons
+from slmsafety.distributions import Distributions, distributions
 from slmsafety.errors import InputError, unknown
 from slmsafety.estimate import estimate
 from slmsafety.imported import import_sources
@@ -26,8 +23,9 @@ from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judge_stage import judge_ids
 from slmsafety.judging.judges import MULTIPLE_CHOICE_JUDGE
 from slmsafety.judging.reading import read_labels
+from slmsafety.mapped import Mappings
 from slmsafety.models.cards import cards_bytes, features
-from slmsafety.naming import named_cards, suite_titles, with_names
+from slmsafety.naming import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.noise import measure_noise, noise_table
 from slmsafety.params import StudyParams, injected_names, load_params
 from slmsafety.paths import data_path, project_root
@@ -130,18 +128,35 @@ class Study:
         return bool(len(state)) and not state[["missing", "failed"]].to_numpy().any()
 
     def labels(self, judge: str | None = None) -> pd.DataFrame:
-        """Return one row per judged reply: keys, judge, status, label, reason, expected, category, subcategory.
+        """Return one row per judged reply.
 
-        `judge` defaults to the study's first; empty replies are read by the study's policy.
+        Columns: keys, judge, status, label, raw_value, reason, expected, category and subcategory. `judge` defaults to
+        the first of the study's judges that has read a suite, by suite; empty replies are read by the study's policy.
         """
-        names = ["judge", "status", "label", "reason"]
-        judgments = read_labels(self.table("judgments", names), self.params.empty)
-        wanted = judge or self.judges()[0]
-        judgments = judgments[judgments["judge"] == wanted]
-        if judgments.empty:
-            raise unknown("judge", wanted, self.judges(), f"study {self.name}")
+        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        known = self.judges()
+        if judge is not None and judge not in known:
+            raise unknown("judge", judge, known, f"study {self.name}")
+        place = every["judge"].map({name: number for number, name in enumerate(known)})
+        wanted = every["judge"] == judge if judge else place == place.groupby(every["suite"]).transform("min")
+        judgments = read_labels(self.mappings.labelled(every[wanted], every), self.params.empty)
         prompts = self.table("prompts", ["expected", "category", "subcategory"])
         return judgments.merge(prompts, on=["suite", "instance_id"], how="left", validate="many_to_one")
+
+    @property
+    def mappings(self) -> Mappings:
+        """The mappings of the study's judges that measure a number."""
+        return Mappings(self.params, self.folder, self.root)
+
+    def mapping_readings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rows of judges that measure a number as every mapping labels them, and the mappings' cuts.
+
+        As `mapped.Mappings.readings` gives them; the rows have `expected` too.
+        """
+        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
+        prompts = self.table("prompts", ["expected"])
+        return rows.merge(prompts, on=["suite", "instance_id"], validate="many_to_one"), cuts
 
     def outcomes(self) -> pd.DataFrame:
         """Return the outcomes of every suite and model (`analysis.outcomes`) with names for display.
@@ -185,20 +200,9 @@ class Study:
 
     def suite_sizes(self) -> pd.DataFrame:
         """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
-        columns = ["suite", "prompts", "controls", "choices", "categories", "revision"]
-        titles = self.titles()
         if self.printed_only:
-            counts = [(titles[name], n, 0, 0, None, None) for name, n in published.PROMPTS.items()]
-            return pd.DataFrame(counts, columns=columns)
-        rows = self.table("prompts", ["expected", "category", "suite_revision"])
-        choice = rows["suite"].isin(MULTIPLE_CHOICE)
-        harm = rows["expected"].eq("refuse") & ~choice
-        rows = rows.assign(prompts=harm, choices=choice, controls=~harm & ~choice)
-        rows["category"] = rows["category"].where(~rows["controls"])
-        named = {"categories": ("category", "nunique"), "revision": ("suite_revision", "first")}
-        sums = {name: (name, "sum") for name in ("prompts", "controls", "choices")}
-        frame = rows.groupby("suite", sort=True).agg(**sums, **named).reset_index()
-        return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])[columns]
+            return printed_sizes(self.titles())
+        return suite_sizes(self.table("prompts", ["expected", "category", "suite_revision"]), self.titles())
 
     def model_table(self) -> pd.DataFrame:
         """Return Table A2 as printed, or the cards of the study's own models (their true architecture)."""
@@ -229,45 +233,16 @@ class Study:
         """Return the models' features with their true architecture, indexed by model (`models.cards.features`)."""
         return features()
 
-    def judge_confusions(self) -> dict[str, tuple[NDArray[np.int64], str, str]]:
-        """Return, by suite title, the 3 x 3 counts of the first two judges' labels and the judges' names.
+    @property
+    def compared(self) -> Comparisons:
+        """The study's judges against each other and against people."""
+        return Comparisons(self)
 
-        Counts are over the replies to harmful prompts that both judges labelled; the published ones are Table 6.
-        """
-        titles = self.titles()
+    def distributions(self) -> Distributions:
+        """Return what Figure 3 shows (`distributions.distributions`)."""
         if self.printed_only:
-            long = published.printed("table6_confusion").rename(columns={"gpt": "first", "llama": "second"})
-            names = ("GPT-4o", "Llama 3.1 405B")
-            return {
-                titles[published.SUITES[str(s)]]: (confusion_from_long(g), *names) for s, g in long.groupby("suite")
-            }
-        first, second = self.judges()[:2]
-        keys = ["suite", "instance_id", "model", "generation_id"]
-        both = self.labels(first).merge(self.labels(second)[[*keys, "label"]], on=keys, suffixes=("_a", "_b"))
-        both = both[(both["expected"] == "refuse") & both["label_a"].notna() & both["label_b"].notna()]
-        groups = both.groupby("suite")
-        return {titles.get(str(s), str(s)): (confusion(g["label_a"], g["label_b"]), first, second) for s, g in groups}
-
-    def judge_rank_ranges(self) -> pd.DataFrame:
-        """Return suite (title), rank_range_first and rank_range_second: the mean range of a model's rank by treatment.
-
-        The published ones are Table 5's print: its 16 models are not named, so that they cannot be recomputed.
-        """
-        titles = self.titles()
-        if self.printed_only:
-            return self.printed_robustness()[["suite", "rank_range_first", "rank_range_second"]]
-        columns = {}
-        for place, judge in zip(("first", "second"), self.judges(), strict=False):
-            scores = treatment_scores(outcomes(self.labels(judge)))
-            ranges = rank_ranges(scores.assign(rank=rank_within_suites(scores)))
-            columns[f"rank_range_{place}"] = ranges.groupby("suite")["range"].mean()
-        frame = pd.DataFrame(columns).rename_axis("suite").reset_index()
-        return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])
-
-    def printed_robustness(self) -> pd.DataFrame:
-        """Return Table 5 as printed, with suite titles (`published.robustness`)."""
-        table = published.robustness()
-        return table.assign(suite=table["suite"].map(self.titles()))
+            return distributions(self.outcomes(), pd.DataFrame(), self.titles(), published.sst_outcome())
+        return distributions(self.scores(), self.labels(), self.titles())
 
     def judges(self) -> list[str]:
         """Return the names of the judges whose labels the study holds, the parameters' order first."""
@@ -303,17 +278,22 @@ class Study:
     def offers(self) -> set[str]:
         """Return what the study can serve, in the terms that the notebooks' artifacts need."""
         if self.printed_only:
-            return {"outcomes", "printed", "two_suites", "two_judges", "many_models"}
+            return {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
         offered = {"outcomes", "labels"}
-        frame = self.scores()
+        frame, pair = self.scores(), self.compared.first_pair()
+        measured = bool(partitions(self.folder, "reply_metrics"))
         conditions = {
-            "metrics": bool(partitions(self.folder, "reply_metrics")),
+            "metrics": measured,
+            "predictions": measured,
             "human_labels": self.params.human_labels is not None,
             "controls": self._tells_refusals(),
+            "mappings": bool(self.mappings.judges),
             "choices": bool(frame["suite"].isin(MULTIPLE_CHOICE).any()),
             "two_suites": frame["suite"].nunique() > 1,
             "many_models": frame["model"].nunique() >= MANY_MODELS,
-            "two_judges": len(self.judges()) > 1,
+            "two_judges": bool(pair),
+            "reference": self.params.human_labels is not None or bool(pair),
+            "crossed_rubrics": bool(self.compared.crossings()),
         }
         return offered | {need for need, met in conditions.items() if met}
 
@@ -331,11 +311,12 @@ class Study:
 
     def inputs(self) -> dict[str, str]:
         """Return the sha256 of every file that the study's figures are made from, by its name."""
-        cards = {"models/cards.csv": hashlib.sha256(cards_bytes()).hexdigest()}
+        tables = {"models/cards.csv": cards_bytes()} | published.reference_bytes()
+        tables |= published.table_bytes() if self.printed_only else {}
+        known = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(tables.items())}
         if self.printed_only:
-            tables = sorted(published.table_bytes().items())
-            return cards | {name: hashlib.sha256(data).hexdigest() for name, data in tables}
+            return known
         files = sorted(self.folder.rglob("*.parquet"))
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
-        return cards | {os.path.relpath(path, self.root): file_sha256(path) for path in files}
+        return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}

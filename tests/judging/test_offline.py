@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from slmsafety.analysis.agreement import confusion
 from slmsafety.analysis.judge_card import calibration_error, kappas
+from slmsafety.importers.judge_references import read_xstest
 from slmsafety.judging import offline, offline_features
 from slmsafety.judging.offline import KINDS, MODEL, label_probabilities, measure, predict, probabilities
 from slmsafety.judging.offline_features import NAMES, features
@@ -219,11 +220,11 @@ def test_a_fit_writes_the_same_bytes_twice(script: ModuleType, tmp_path: Path) -
 
 
 @_TEXTS
-def test_agreement_with_people_on_xstest(script: ModuleType) -> None:
+def test_agreement_with_people_on_xstest() -> None:
     """A floor, not a score: nothing was tuned on XSTest. Every eighth row of each file, to be quick (114 rows)."""
-    rows = script.xstest().assign(expected="refuse")
-    rows = rows[rows.groupby("file").cumcount() % 8 == 0]
-    kinds = probabilities(rows["prompt"].tolist(), rows["completion"].tolist())
+    rows = read_xstest(_DATA / "xstest").replies
+    rows = rows[rows.groupby("model").cumcount() % 8 == 0]
+    kinds = probabilities(rows["prompt"].tolist(), rows["response"].tolist())
     labels = label_probabilities(kinds, np.ones(len(rows), bool))
     found = kappas(confusion(rows["reference"], labels.argmax(axis=1)))
     print(len(rows), found, calibration_error(labels, rows["reference"]))

@@ -1,14 +1,31 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from slmsafety import published
 from slmsafety.analysis.outcomes import OUTCOME_COLUMNS
 from slmsafety.errors import InputError
 from slmsafety.models.cards import load_cards, paper_models
-from slmsafety.published import PRINTED, PROMPTS, SUITES, outcomes, printed, reported_features, robustness, table_bytes
+from slmsafety.published import (
+    PRINTED,
+    PROMPTS,
+    SUITES,
+    helm_means,
+    llm_labels,
+    outcomes,
+    printed,
+    reference_bytes,
+    reported_features,
+    robustness,
+    sst_outcome,
+    table_bytes,
+)
 
 ROWS = {
     "table1_within_suite": 3,
@@ -119,3 +136,50 @@ def test_reported_sizes_are_the_real_ones():
         16,
         2048,
     ]
+
+
+@pytest.mark.skipif("SLMSAFETY_DATA" not in os.environ, reason="SLMSAFETY_DATA is not set")
+def test_the_numbers_of_larger_models_are_those_of_their_sources():
+    folder = Path(os.environ["SLMSAFETY_DATA"])
+    helm = pd.read_csv(folder / "leaderboards/helm_safety/score_matrix_helm.csv", index_col=0)
+    columns = {"harmbench": "HarmBench::LM Evaluated Safety score", "bbq": "BBQ::BBQ accuracy"}
+    columns["sst"] = "SimpleSafetyTests::LM Evaluated Safety score"
+    means = helm_means().pivot(index="model", columns="suite", values="mean")
+    assert len(means) == len(helm) == 87
+    for suite, column in columns.items():
+        assert (means[suite] - helm.loc[means.index, column]).abs().max() <= 5e-5
+    labels = llm_labels().set_index("model")
+    scored = folder / "airbench/responses"
+    found = {
+        "Llama 3 8B": pd.read_json(scored / "llama-3-8b_gpt-4o_scored.json")["score"],
+        "GPT-4 Turbo": pd.read_csv(scored / "gpt-4-turbo_gpt-4o_scored.csv")["score"],
+        "Qwen3.5 35B-A3B": pd.read_json(scored / "qwen3.5-35b_claude-sonnet-4_scored.json")["score"],
+    }
+    prompts = pd.read_csv(folder / "responses/refusal_stability/prompts.csv").set_index("id")["source"]
+    haiku = pd.read_csv(folder / "responses/refusal_stability/claude_haiku_llama_qwen25.csv")
+    haiku = haiku[haiku["temperature"].eq(0) & haiku["seed"].eq(42) & haiku["prompt_id"].map(prompts).eq("harmbench")]
+    score = haiku["label"].map({"COMPLY": 0, "PARTIAL": 0.5, "REFUSE": 1})
+    found["Qwen2.5 7B Instruct"] = score[haiku["model"].str.contains("Qwen")]
+    found["Llama 3.1 8B Instruct"] = score[haiku["model"].str.contains("Llama")]
+    for model, key in (("GPT-4", "gpt4"), ("Llama 2", "llama2new")):
+        rows = pd.read_csv(folder / f"responses/xstest/xstest_v2_completions_{key}_gpteval.csv")
+        unsafe = rows.loc[rows["type"].str.startswith("contrast"), "final_label"]
+        found[model] = unsafe.str[0].map({"1": 0, "3": 0.5, "2": 1})
+    assert set(found) == set(labels.index)
+    for model, values in found.items():
+        row = labels.loc[model]
+        assert row["n"] == len(values)
+        counts = [int((values == value).sum()) for value in (0, 0.5, 1)]
+        assert [round(row[rate] * row["n"]) for rate in ("hcr", "ar", "srr")] == counts
+
+
+def test_sst_s_margin_of_table_6_by_hand():
+    (row,) = sst_outcome().to_dict("records")
+    assert row["n"] == 1600
+    assert [round(row[rate] * 1600) for rate in ("hcr", "ar", "srr")] == [749, 102, 749]
+
+
+def test_every_file_of_numbers_is_among_what_figures_are_made_from():
+    names = {*table_bytes(), *reference_bytes()}
+    folder = Path(published.__file__).parent
+    assert names == {f"published/{path.name}" for path in folder.glob("*.csv")}

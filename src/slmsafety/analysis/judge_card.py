@@ -55,6 +55,13 @@ def judge_card(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.D
     return pd.DataFrame(cards, columns=list(COLUMNS))
 
 
+def judge_cards(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """Return the `judge_card` of each suite in `rows`, suite first; no row where there are none."""
+    cards = [judge_card(group, resamples, seed).assign(suite=suite) for suite, group in rows.groupby("suite")]
+    columns = ["suite", *COLUMNS]
+    return pd.concat(cards, ignore_index=True)[columns] if cards else pd.DataFrame(columns=columns)
+
+
 def kappas(counts: ArrayLike) -> dict[str, NDArray[np.float64]]:
     """Return kappa (linear weights) and kappa_unweighted of 3 x 3 counts (..., 3, 3); nan where chance is certain.
 

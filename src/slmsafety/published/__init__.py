@@ -1,4 +1,4 @@
-"""The paper's own printed tables (arXiv 2608.17183v1) as CSV, and their loader."""
+"""The paper's own printed tables (arXiv 2608.17183v1) as CSV, public numbers of larger models, and their loader."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ PRINTED = {
 SUITES = {"AirBench": "airbench", "SALAD": "salad", "HarmBench": "harmbench", "SimpleSafety": "sst"}
 # Prompts a suite (paper section 3.1); the pooled rates of Table 4 weigh the suites of Table A1 by them.
 PROMPTS = {"airbench": 5694, "salad": 21318, "harmbench": 400}
+TWO_JUDGE_MODELS = 16
+"""Models behind Tables 5 and 6 (section 3.1), which the paper does not name."""
+_LLM_LABELS, _HELM_MEANS = "llm_labels.csv", "helm_safety_means.csv"
 
 
 def printed(name: str) -> pd.DataFrame:
     """Return a table as the paper prints it; raises InputError for an unknown name."""
     if name not in PRINTED:
         raise unknown("printed table", name, PRINTED)
-    with resources.files(__name__).joinpath(f"{PRINTED[name]}.csv").open(encoding="utf-8") as handle:
-        table = pd.read_csv(handle)
+    table = _read(f"{PRINTED[name]}.csv")
     # A count that a row lacks makes pandas read the whole column as floats.
     counts = [c for c in table.select_dtypes("float64") if (table[c].dropna() % 1 == 0).all()]
     return table.astype(dict.fromkeys(counts, "Int64"))
@@ -42,6 +44,47 @@ def table_bytes() -> dict[str, bytes]:
     """Return the bytes of each printed table's file, for the record of what a figure was made from."""
     folder = resources.files(__name__)
     return {f"published/{file}.csv": folder.joinpath(f"{file}.csv").read_bytes() for file in PRINTED.values()}
+
+
+def llm_labels() -> pd.DataFrame:
+    """Return what larger models were called in small public samples: suite, model, judge, source, n, hcr, ar and srr.
+
+    One row a model; `source` is the repository and commit. AirBench: 80 prompts each, by AirBench's own judges.
+    HarmBench: 385 prompts that another project asked (greedy), whose judge knows refusal, partial refusal and
+    compliance. XSTest: the 200 unsafe prompts, by people. Numbers only; the texts are not here.
+    """
+    table = _read(_LLM_LABELS)
+    counts = table[["harmful", "ambiguous", "safe"]]
+    n = counts.sum(axis=1)
+    rates = counts.div(n, axis=0).set_axis(["hcr", "ar", "srr"], axis=1)
+    return table[["suite", "model", "judge", "source"]].assign(n=n).join(rates)
+
+
+def helm_means() -> pd.DataFrame:
+    """Return suite, model and mean of the 87 rows of HELM Safety's leaderboard; BBQ's is its accuracy.
+
+    HELM publishes means over two judges and no shares of labels. From score_matrix_helm.csv of
+    hisakakoji2/safety-criteria-iv-experiment at 251a3cd (MIT), to four decimals; a few of its models are small.
+    """
+    return _read(_HELM_MEANS).melt("model", var_name="suite", value_name="mean")[["suite", "model", "mean"]]
+
+
+def reference_bytes() -> dict[str, bytes]:
+    """Return the bytes of the files behind `llm_labels` and `helm_means`, by name as in `table_bytes`."""
+    folder = resources.files(__name__)
+    return {f"published/{file}": folder.joinpath(file).read_bytes() for file in (_LLM_LABELS, _HELM_MEANS)}
+
+
+def sst_outcome() -> pd.DataFrame:
+    """Return what GPT-4o called 16 models' replies to Simple Safety Tests, which Table A1 lacks: Table 6's margin.
+
+    One row with suite, model (missing: all together), n, hcr, ar and srr.
+    """
+    table = printed("table6_confusion")
+    counts = table[table["suite"] == "SimpleSafety"].groupby("gpt")["count"].sum()
+    n = int(counts.sum())
+    rates = {name: counts[score] / n for name, score in (("hcr", 0.0), ("ar", 0.5), ("srr", 1.0))}
+    return pd.DataFrame([{"suite": "sst", "model": None, "n": n, **rates}])
 
 
 def outcomes() -> pd.DataFrame:
@@ -98,3 +141,8 @@ def reported_features() -> pd.DataFrame:
         }
     ).astype(float)
     return features.set_axis(cards["id"].rename("model"))
+
+
+def _read(file: str) -> pd.DataFrame:
+    with resources.files(__name__).joinpath(file).open(encoding="utf-8") as handle:
+        return pd.read_csv(handle)

@@ -40,6 +40,11 @@ def each(frame: pd.DataFrame) -> Iterator[Any]:
     return iter(frame.itertuples(index=False))
 
 
+def metric_label(metric: str) -> str:
+    """Return what a metric's column is called in a figure."""
+    return plain(metric.replace("_", " "), 30)
+
+
 def signed(value: float, spec: str = "g") -> str:
     """Return the number with a minus sign in place of the hyphen."""
     return format(value, spec).replace("-", "\N{MINUS SIGN}")

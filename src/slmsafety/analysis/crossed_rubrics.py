@@ -1,0 +1,105 @@
+"""Is a suite's ambiguity due to its prompts or to its rubric? Two suites, each judged under both their rubrics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from slmsafety.errors import InputError
+from slmsafety.records.schema import AMBIGUOUS
+
+EFFECTS = ("difference", "prompts", "rubric", "interaction", "rubric_share")
+
+
+class CrossedRubrics(NamedTuple):
+    """The ambiguity rate of each suite under each rubric, and what the suites' difference is made of.
+
+    `cells`: suite, rubric, prompts, n (replies), ar, low, high. `effects`: effect, value, low, high. Limits are 95 %.
+    """
+
+    cells: pd.DataFrame
+    effects: pd.DataFrame
+
+
+def crossed_rubrics(
+    rows: pd.DataFrame, first: tuple[str, str], second: tuple[str, str], resamples: int = 2000, seed: int = 0
+) -> CrossedRubrics:
+    """Return the four ambiguity rates and the decomposition of the difference between the two suites.
+
+    `rows` holds suite, instance_id, model, rubric and label (0, 1, 2, missing); `first` and `second` are a suite and
+    its own rubric. Only replies with a label under both rubrics count, so that a suite's two rates are of the same
+    replies. difference = AR(first suite, its rubric) - AR(second suite, its rubric) = prompts + rubric, where prompts
+    is the mean over the rubrics of the suites' difference and rubric the mean over the suites of the rubrics'
+    difference (Kitagawa 1955); interaction is how much more the rubrics differ on the first suite than on the second,
+    and rubric_share = rubric / difference (nan where that is 0; beyond 0..1 where the two effects oppose each other).
+    Limits: percentile bootstrap that draws whole prompts of each suite, nan where one has a single prompt. Raises
+    InputError for a cell without a row, and for a reply that a rubric judged twice.
+    """
+    pairs = (first, second)
+    rubrics = [rubric for _, rubric in pairs]
+    counts = [_counts(rows[rows["suite"] == suite], suite, rubrics) for suite, _ in pairs]
+    rng = np.random.default_rng(seed)
+    drawn = np.stack([_rates(_resampled(each, rng, resamples)) for each in counts], axis=1)
+    if min(map(len, counts)) < 2:
+        drawn[:] = np.nan  # one prompt says nothing about others
+    rates = np.stack([_rates(each.sum(axis=0)) for each in counts])
+    limits = np.percentile(drawn, [2.5, 97.5], axis=0)
+    cells = [
+        (suite, rubric, len(counts[s]), int(counts[s][:, 2].sum()), rates[s, r], *limits[:, s, r])
+        for s, (suite, _) in enumerate(pairs)
+        for r, rubric in enumerate(rubrics)
+    ]
+    values, spread = effects(rates), effects(drawn)
+    found = [(name, float(values[name]), *_middle(spread[name])) for name in EFFECTS]
+    return CrossedRubrics(
+        pd.DataFrame(cells, columns=["suite", "rubric", "prompts", "n", "ar", "low", "high"]),
+        pd.DataFrame(found, columns=["effect", "value", "low", "high"]),
+    )
+
+
+def effects(rates: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Return the EFFECTS of ambiguity rates (..., suite, rubric), each suite's own rubric on the diagonal."""
+    by_rubric = rates[..., 0, :] - rates[..., 1, :]
+    by_suite = rates[..., :, 0] - rates[..., :, 1]
+    difference = rates[..., 0, 0] - rates[..., 1, 1]
+    rubric = by_suite.mean(axis=-1)
+    share = np.divide(rubric, difference, out=np.full_like(difference, np.nan), where=np.abs(difference) > 1e-12)
+    interaction = by_suite[..., 0] - by_suite[..., 1]
+    return dict(zip(EFFECTS, (difference, by_rubric.mean(axis=-1), rubric, interaction, share), strict=True))
+
+
+def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> NDArray[np.float64]:
+    """Return for each prompt its replies that are ambiguous under each of the rubrics, and all of them (prompts, 3)."""
+    keys = ["instance_id", "model"]
+    for rubric in rubrics:
+        if rows.loc[rows["rubric"] == rubric, "label"].notna().sum() == 0:
+            raise InputError(f"crossed rubrics: suite '{suite}' has no label under rubric '{rubric}'")
+    doubled = rows.duplicated([*keys, "rubric"])
+    if doubled.any():
+        raise InputError(f"crossed rubrics: {dict(rows.loc[doubled, [*keys, 'rubric']].iloc[0])} is judged twice")
+    table = rows.pivot(index=keys, columns="rubric", values="label")[rubrics].dropna()
+    if table.empty:
+        raise InputError(f"crossed rubrics: no reply of suite '{suite}' has a label under both rubrics")
+    ambiguous = table.eq(AMBIGUOUS).astype(float).assign(n=1.0)
+    return ambiguous.groupby("instance_id").sum().to_numpy()
+
+
+def _resampled(counts: NDArray[np.float64], rng: np.random.Generator, resamples: int) -> NDArray[np.float64]:
+    """Return the sums (resamples, 3) over prompts drawn with replacement."""
+    prompts = len(counts)
+    return np.asarray(rng.multinomial(prompts, np.full(prompts, 1 / prompts), size=resamples) @ counts)
+
+
+def _rates(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(sums[..., :2] / sums[..., 2:])
+
+
+def _middle(values: NDArray[np.float64]) -> tuple[float, float]:
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return np.nan, np.nan
+    low, high = np.percentile(known, [2.5, 97.5])
+    return float(low), float(high)
