@@ -1,0 +1,51 @@
+"""Sentences about the prediction of ambiguity, from frames made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from slmsafety.report.prediction_findings import fewer_metrics, held_out, leaks, predicted, shuffled_groups
+
+
+def test_each_split_is_told_with_its_scores_or_the_reason_for_none():
+    row = {"features": "metrics", "classifier": "CatBoost", "test_rows": 1200, "incomplete": 3, "roc_auc": 0.9}
+    table = pd.DataFrame(
+        [
+            row | {"source": "a", "target": "a", "balanced_accuracy": 0.8, "low": 0.7, "high": 0.9, "note": ""},
+            row | {"source": "a", "target": "b", "balanced_accuracy": 0.8, "low": np.nan, "high": np.nan, "note": ""},
+            row | {"source": "b", "target": "a", "balanced_accuracy": np.nan, "note": "every test row is decisive"},
+            row | {"source": "c", "target": "c", "features": "metrics and model", "note": ""},
+        ]
+    )
+    assert predicted({"table2_cross_suite": table, "table3_unseen_slm": table.head(0)}) == [
+        "Table 2, a: CatBoost, balanced accuracy 0.80 (0.70 to 0.90), ROC-AUC 0.90; "
+        "1,200 replies, of which 3 lack a metric.",
+        "Table 2, a to b: CatBoost, balanced accuracy 0.80 (no interval), ROC-AUC 0.90; "
+        "1,200 replies, of which 3 lack a metric.",
+        "Table 2, b to a: undefined, as every test row is decisive; 1,200 replies, of which 3 lack a metric.",
+        "Table 3: the study has nothing to split in this way.",
+    ]
+    assert held_out(["m", "n"], 9) == "The unseen models of Table 3 are 2 of 9: m, n."
+    assert held_out([], 1) == "The unseen models of Table 3 are 0 of 1: none."
+
+
+def test_what_a_prediction_rests_on_is_told_by_suite():
+    means = pd.DataFrame({"source": "a", "features": ["metrics", "majority"], "balanced_accuracy": [0.71, 0.5]})
+    assert fewer_metrics(means.assign(classifier=["XGBoost", "none"])) == [
+        "a, mean balanced accuracy of XGBoost: metrics 0.71, majority 0.50."
+    ]
+    drops = pd.DataFrame({"source": list("aabbc"), "group": ["prompt", "reply", "prompt", "reply", "reply"]})
+    assert shuffled_groups(drops.assign(drop=[0.1, 0.3, -0.1, 0.0, np.nan])) == [
+        "a: shuffling the reply's columns costs most, 0.30 of balanced accuracy.",
+        "b: shuffling no group of columns costs anything.",
+    ]
+
+
+def test_splits_that_are_not_clean_are_named():
+    checks = pd.DataFrame({"source": list("abc"), "target": list("abd")})
+    checks["clean"] = pd.array([True, None, False], "boolean")
+    assert leaks(checks) == [
+        "Clean splits: 1 of 2, not clean: c to d;",
+        "1 cannot be checked, as they hold one class only.",
+    ]
