@@ -22,57 +22,167 @@
 
 # %% tags=["parameters"]
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
+repeats: int = 5  # random splits that the prediction from fewer metrics is repeated over
+threads: int = 1  # threads that a classifier may use; more pay off from some ten thousand replies on
 
 # %%
-import pandas as pd
+import numpy as np
 
-from slmsafety.analysis.associations import correlations, metric_points, prompt_ambiguity
-from slmsafety.analysis.metadata import metadata_correlations, pooled
+from slmsafety.analysis import ambiguity_effects, association_checks, associations, explained, metadata, rankings
+from slmsafety.analysis.ambiguity_model import ambiguity_model
 from slmsafety.analysis.rounding import gaps
+from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.report import figures as draw
+from slmsafety.report import findings
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
-lab = Study.load(study, globals())
-page = Page("04_ambiguity_drivers", **lab.about())
+lab = Study.load(study, globals(), "repeats", "threads")
+page = Page("04_ambiguity_drivers", **lab.about(repeats=repeats, threads=threads))
+rng = np.random.default_rng(lab.params.seed)
+
+# %% [markdown]
+# ## The metrics
+#
+# What is measured knows nothing of safety: how long, how hard to read, how fluent, how near to each other prompt and reply are.
+
+# %%
+if page.has("metric_distributions", "metric_summary"):
+    tables = lab.table("prompt_metrics"), lab.table("reply_metrics")
+    summary = associations.metric_summary(*tables).replace({"suite": lab.titles()})
+    page.figure("metric_distributions", draw.metric_distributions(summary))
+    page.table("metric_summary", summary, dict.fromkeys(associations.QUANTILES, ".4g"))
+    page.say(*findings.undefined_metrics(summary))
 
 # %% [markdown]
 # ## Figure 5: metrics and the ambiguity of a prompt
 #
 # A prompt's AR is the share of models with an ambiguous label, over at least half of the models. Reply metrics are averaged
-# over a prompt's models. q is Benjamini-Hochberg over the metrics shown.
+# over a prompt's models. q is Benjamini-Hochberg over the metrics; only those with q < 0.05 have a panel.
 
 # %%
-if page.has("fig5_associations"):
-    ambiguity = prompt_ambiguity(lab.labels())
-    points = metric_points(ambiguity, lab.table("prompt_metrics"), lab.table("reply_metrics"))
-    points = points.replace({"suite": lab.titles()})
-    fits = correlations(points)
-    page.figure("fig5_associations", draw.fig5_associations(points, fits))
+if page.has("fig5_associations", "table_associations"):
+    rows = associations.reply_rows(lab.labels(), *tables)
+    rows["suite"] = rows["suite"].cat.rename_categories(lab.titles())
+    means = associations.prompt_means(rows)
+    points = associations.metric_points(means)
+    fits = associations.correlations_by_suite(points, rows)
+    page.figure("fig5_associations", draw.fig5_associations(points, fits[fits["suite"] == "all"]))
+    page.table("table_associations", fits, dict.fromkeys(["p", "q", "q_rho"], ".2g"))
+    for sentence in findings.associations(fits[fits["suite"] == "all"]):
+        page.say(sentence)
+
+# %% [markdown]
+# ## Do the correlations hold?
+#
+# A correlation over all prompts can be one between suites (Simpson's paradox), or of length. Intervals: categories resampled.
 
 # %%
-if page.has("table_associations"):
-    parts = {"all": fits} | {title: correlations(part) for title, part in points.groupby("suite")}
-    by_suite = pd.concat(parts, names=["suite", None]).reset_index("suite")
-    formats = dict.fromkeys(["r", "slope", "intercept"], ".3f") | {"p": ".2g", "q": ".2g"}
-    page.table("table_associations", by_suite, formats)
-    for row in fits.itertuples():
-        found = "passes" if row.q < 0.05 else "does not pass"
-        apart = by_suite[(by_suite["metric"] == row.metric) & (by_suite["suite"] != "all")]
-        each = ", ".join(f"{r:.2f} in {suite}" for suite, r in zip(apart["suite"], apart["r"], strict=True))
-        page.say(
-            f"{row.metric}: r = {row.r:.2f} with AR over {row.n} prompts (q = {row.q:.2g}, which {found} q < 0.05); {each}."
-        )
+if page.has("association_checks", "association_intervals"):
+    checks = association_checks.association_checks(means, rng)
+    page.figure("association_checks", draw.association_checks(checks))
+    page.table("association_intervals", checks)
+    page.say(*findings.checks(checks))
+
+# %% [markdown]
+# ## At equal model and suite
+#
+# A logistic model of all labelled replies, with an effect for each model and suite, and errors that let the replies to one prompt go
+# together. An odds ratio of 2 doubles the odds of an ambiguous label.
+
+# %%
+if page.has("odds_ratios"):
+    model = ambiguity_model(rows)
+    odds = ambiguity_effects.odds_ratios(model)
+    page.table("odds_ratios", odds, {"p": ".2g", "q": ".2g"})
+    page.say(*findings.fitted(len(rows), **model.about()), *findings.odds(odds))
+
+# %% [markdown]
+# ## How much does quality explain?
+#
+# R2 of the prompts' AR by sets of metrics, and of the models' AR and rank range (over the treatments) by the means of their replies.
+# `unseen` is the share explained of a row that the fit has not seen: below 0, the fit is worse than none.
+
+# %%
+if page.has("explained_prompts"):
+    shares = explained.explained_prompts(means)
+    page.table("explained_prompts", shares)
+    page.say(*findings.explained_prompts(shares))
+if page.has("explained_models"):
+    scores = treatment_scores(lab.outcomes())
+    ranges = rankings.rank_ranges(scores.assign(rank=rankings.rank_within_suites(scores)))
+    shares = explained.explained_models(explained.model_quality(rows), ranges.replace({"suite": lab.titles()}))
+    page.table("explained_models", shares)
+    page.say(*findings.explained_models(shares))
+
+# %% [markdown]
+# ## Models at a common quality
+#
+# What would each model's AR be if its replies had the metrics of all models' replies? The logistic model gives each reply to each
+# model in turn. The difference that is left is the model's own, as far as these metrics are quality.
+
+# %%
+if page.has("common_quality", "ar_at_common_quality"):
+    rates = lab.named(ambiguity_effects.common_quality(model, rows)).sort_values(["ar", "model_name"])
+    page.figure("common_quality", draw.common_quality(rates))
+    columns = ["model_name", "n", "ar", "common", "low", "high", "rank", "rank_common"]
+    page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f"})
+    page.say(*findings.common_quality(rates))
+
+# %% [markdown]
+# ## For those who write prompts
+#
+# The change of AR when one property of every prompt is one SD, or one step, higher and the others stay. Reply metrics are no part of
+# this model: what a prompt does to the reply belongs to its effect.
+
+# %%
+if page.has("prompt_steps"):
+    own = ambiguity_model(rows, [name for name in associations.metric_names(rows) if name.startswith("prompt ")])
+    steps = ambiguity_effects.metric_changes(own, ambiguity_effects.PROMPT_STEPS)
+    page.table("prompt_steps", steps, {"step": "g"})
+    page.say(*findings.fitted(len(rows), **own.about()), *findings.prompt_steps(steps))
 
 # %% [markdown]
 # ## Tables 1-3: can ambiguity be predicted?
 #
-# The paper's classifiers need its rows, so its tables are shown as printed. SALAD's row counts are those of 25 models, not 26.
+# Five classifiers tell ambiguous from decisive replies; the best by balanced accuracy on the test rows is shown, and beside it the
+# same with the model's metadata. Unseen are a fifth of the prompts (Table 1), a suite (2), or a fifth of the models (3). The paper
+# publishes no rows: its tables are shown as printed, with SALAD's row counts of 25 models, not 26.
 
 # %%
+from slmsafety.analysis import prediction, prediction_checks, splits
+from slmsafety.report import prediction_findings as told
+
 for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
-    if page.has(name):
+    if lab.printed_only:
         page.table(name, lab.printed(name))
+
+# %%
+if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
+    replies, apart = prediction.labelled_replies(rows, lab.true_features()), [lab.titles()["sst"]]
+    cards = lab.named(replies[["model"]].drop_duplicates().astype("str")).set_index("model")
+    unseen = splits.held_out_models(cards.assign(tuned=lab.true_features()["Tuned"]))
+    plan = splits.paper_splits(replies, unseen, apart, lab.params.seed)
+    how = {"seed": lab.params.seed, "threads": threads}
+    predicted = {name: prediction.prediction_table(replies, parts, **how) for name, parts in plan.items()}
+    for name, table in predicted.items():
+        page.table(name, table)
+    page.say(*told.predicted(predicted), told.held_out(list(cards.loc[unseen, "model_name"]), len(cards)))
+
+# %% [markdown]
+# What does that rest on? The chosen classifier on fewer metrics over repeated splits, and with one group of columns shuffled. And
+# could it know the answer? No prompt, or no model, may be on both sides, and labels in random order must be predicted by chance.
+
+# %%
+if page.has("prediction_baselines", "prediction_importance", "prediction_leakage"):
+    chosen = prediction.chosen(predicted["table1_within_suite"])
+    fewer = prediction_checks.baselines(replies, splits.within_suite(replies, how["seed"], repeats), chosen, **how)
+    page.table("prediction_baselines", fewer)
+    drops = prediction_checks.importance(replies, plan["table1_within_suite"], chosen, **how)
+    page.table("prediction_importance", drops)
+    leaks = prediction_checks.leakage(replies, plan["table1_within_suite"] + plan["table3_unseen_slm"], chosen, **how)
+    page.table("prediction_leakage", leaks)
+    page.say(*told.fewer_metrics(fewer), *told.shuffled_groups(drops), *told.leaks(leaks))
 
 # %% [markdown]
 # ## Table 4: model metadata
@@ -82,8 +192,8 @@ for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
 
 # %%
 if page.has("table4_metadata"):
-    rates = pooled(lab.outcomes(), lab.prompt_counts())
-    reported = metadata_correlations(lab.reported_features(), rates)
+    rates = metadata.pooled(lab.outcomes(), lab.prompt_counts())
+    reported = metadata.metadata_correlations(lab.reported_features(), rates)
     printed = lab.printed("table4_metadata")
     gap = gaps(reported, printed, "feature", ["r_ar", "r_score"])
     beside = printed.merge(reported, on="feature", suffixes=("_printed", "")).merge(
@@ -97,17 +207,33 @@ if page.has("table4_metadata"):
     )
 
 # %% [markdown]
-# Then with the models' true architecture. Table A2 leaves many features unmentioned, and an unmentioned feature is not an
-# absent one.
+# Then with the models' true architecture: Table A2 leaves features unmentioned, and an unmentioned feature is not an absent one.
+# Models of a family share a design: how far does each correlation move when one family is left out?
 
 # %%
-if page.has("table4_true_architecture"):
-    rates = pooled(lab.outcomes(), lab.prompt_counts())
-    true = metadata_correlations(lab.true_features(), rates).sort_values("r_ar", ignore_index=True)
-    page.table("table4_true_architecture", true, dict.fromkeys(["p_ar", "q_ar", "p_score", "q_score"], ".2g"))
-    order = true["r_ar"].abs().sort_values(ascending=False).index[:4]
-    strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in true.loc[order].itertuples())
-    page.say(f"With the true architecture the strongest correlations with AR are {strongest}.")
+if page.has("table4_true_architecture", "metadata_ranges", "metadata_leave_one_out"):
+    outcomes, true = lab.outcomes(), lab.true_features()
+    rates = metadata.pooled(outcomes, lab.prompt_counts())
+    families = outcomes.drop_duplicates("model").set_index("model")["family"]
+    found = metadata.metadata_correlations(true, rates).sort_values("r_ar", ignore_index=True)
+    page.table("table4_true_architecture", found, dict.fromkeys(["p_ar", "q_ar", "p_score", "q_score"], ".2g"))
+    encodings = {"true architecture": true}
+    if lab.printed_only:
+        encodings = {"as reported": lab.reported_features(), **encodings}
+    ranges = metadata.encoded_ranges(encodings, rates, families)
+    page.figure("metadata_ranges", draw.metadata_ranges(ranges))
+    page.table("metadata_leave_one_out", ranges)
+    page.say(*findings.strongest_features(found), *findings.family_ranges(ranges))
+
+# %%
+if page.has("model_groups"):
+    page.table("model_groups", metadata.model_groups(rates, true))
+    gap = metadata.family_difference(rates["ar"], true["Tuned"] > 0, families, rng)
+    year = metadata.metadata_correlations(true[["Year"]], rates).iloc[0]
+    page.say(
+        f"Tuned against base: AR {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f}, {gap.families} families resampled).",
+        f"Year of release: r = {year['r_ar']:.2f} with AR, {year['r_score']:.2f} with the score ({year['n']} models).",
+    )
 
 # %% [markdown]
 # ## What this shows

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from slmsafety.analysis.agreement import agreement, confusion
-from slmsafety.analysis.judge_card import ALWAYS_SAFE, COLUMNS, calibration_error, judge_card, kappa_intervals, kappas
+from slmsafety.analysis.judge_card import (
+    ALWAYS_SAFE,
+    COLUMNS,
+    calibration_error,
+    judge_card,
+    judge_cards,
+    kappa_intervals,
+    kappas,
+)
 from slmsafety.errors import InputError
 
 LABEL = st.integers(0, 2)
@@ -71,6 +79,18 @@ def test_the_interval_draws_whole_prompts() -> None:
     assert apart[1] - apart[0] < 0.5 * (alone[1] - alone[0])
     assert kappa_intervals(reference, label, np.arange(300)) == kappa_intervals(reference, label, np.arange(300))
     assert all(np.isnan(kappa_intervals([0, 2], [0, 2], ["p", "p"])["kappa"]))
+
+
+def test_each_suite_has_its_own_card() -> None:
+    rows = pd.concat([_rows("a", [(0, 0), (2, 2)]).assign(suite="s"), _rows("a", [(0, 2)]).assign(suite="t")])
+    cards = judge_cards(rows)
+    assert cards[["suite", "judge", "n", "exact"]].to_numpy().tolist() == [
+        ["s", "a", 2, 1.0],
+        ["s", ALWAYS_SAFE, 2, 0.5],
+        ["t", "a", 1, 0.0],
+        ["t", ALWAYS_SAFE, 1, 0.0],
+    ]
+    assert judge_cards(rows.head(0)).empty
 
 
 def test_a_judge_without_labels_has_nan_and_not_zero() -> None:

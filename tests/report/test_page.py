@@ -11,7 +11,7 @@ from slmsafety.report import page as module
 from slmsafety.report.figures import bounds
 from slmsafety.report.page import NEEDS, Page, contents, table_html
 
-PUBLISHED = {"outcomes", "printed", "two_suites", "two_judges", "many_models"}
+PUBLISHED = {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
 NOTEBOOKS = (
     "00_collect",
     "01_rankings",
@@ -37,7 +37,7 @@ def make_page(tmp_path, notebook="05_quality_aware_reporting", offers=PUBLISHED)
 
 def test_contents_use_known_needs_and_each_name_once():
     artifacts = [artifact for notebook in NOTEBOOKS for artifact in contents(notebook).values()]
-    assert len({artifact.name for artifact in artifacts}) == len(artifacts) == 33
+    assert len({artifact.name for artifact in artifacts}) == len(artifacts) == 55
     for artifact in artifacts:
         assert artifact.needs and set(artifact.needs) <= set(NEEDS), artifact.name
         assert artifact.what, artifact.name
@@ -54,6 +54,16 @@ def test_an_artifact_without_its_needs_is_left_out_in_one_line(tmp_path, display
         "**fig5_associations** is left out for study published: "
         "it has no labels of single replies; it has no metrics of single prompts and replies."
     )
+
+
+def test_several_artifacts_are_left_out_with_a_line_each(tmp_path, displayed):
+    page = make_page(tmp_path, "04_ambiguity_drivers")
+    assert page.has("table4_metadata", "metadata_ranges") and not displayed
+    assert not page.has("table4_metadata", "fig5_associations", "table_associations")
+    assert [line.data.split(" is left out")[0] for line in displayed] == [
+        "**fig5_associations**",
+        "**table_associations**",
+    ]
 
 
 def test_a_whole_page_is_shown_saved_and_summed_up(tmp_path, displayed, full, capsys):

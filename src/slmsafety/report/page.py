@@ -26,10 +26,14 @@ NEEDS = {
     "printed": "only the paper's printed tables hold it",
     "labels": "it has no labels of single replies",
     "metrics": "it has no metrics of single prompts and replies",
+    "predictions": "it has neither metrics of single replies nor the paper's printed tables",
     "two_suites": "it has fewer than two suites",
-    "two_judges": "it has the labels of only one judge",
+    "two_judges": "it has no two judges with labels of the same replies",
     "many_models": "it has fewer than ten models",
     "human_labels": "it has no human labels",
+    "reference": "it has neither human labels nor two judges with labels of the same replies",
+    "crossed_rubrics": "no model judged two suites under both their rubrics",
+    "mappings": "it has no judge that measures a number",
     "choices": "it has no multiple-choice suite",
     "controls": "it has no benign controls whose refusals its judge tells by a reason",
 }
@@ -84,13 +88,13 @@ class Page:
         self.written: dict[str, list[Path]] = {}
         self.findings: list[str] = []
 
-    def has(self, name: str) -> bool:
-        """Return whether the study offers what the artifact needs; if not, say in one line why it is left out."""
-        missing = self._missing(name)
-        if missing:
+    def has(self, *names: str) -> bool:
+        """Return whether the study offers what the artifacts need; say in one line each why others are left out."""
+        left_out = {name: missing for name in names if (missing := self._missing(name))}
+        for name, missing in left_out.items():
             reasons = "; ".join(NEEDS[need] for need in missing)
             display(Markdown(f"**{name}** is left out for study {markdown(self.study)}: {reasons}."))
-        return not missing
+        return not left_out
 
     def figure(self, name: str, fig: Figure) -> None:
         """Save the figure, show it and close it."""

@@ -145,6 +145,18 @@ def test_associations_show_three_of_each_sign_strongest_first(fits):
     assert list(fig.axes[0].lines[0].get_ydata()) == pytest.approx([0.5 + 0.4 * end for end in ends])
 
 
+def test_associations_of_metrics_with_long_names_fit(fits):
+    points, fit = associations(30, [0.5, 0.4, 0.3, -0.3])
+    names = [
+        "reply_lexical_sophistication",
+        "prompt_instruction_verbs",
+        "prompt_dependency_distance",
+        "reply_similarity",
+    ]
+    renamed = dict(zip(fit["metric"], (name.replace("_", " ", 1) for name in names), strict=True))
+    fits(fig5_associations(points.replace({"metric": renamed}), fit.replace({"metric": renamed})))
+
+
 def test_associations_leave_out_nan_points_and_name_undefined_metrics(fits, words):
     points, fit = associations(20, [0.5, np.nan])
     points.iloc[:5, 1] = np.nan
@@ -156,29 +168,92 @@ def test_associations_leave_out_nan_points_and_name_undefined_metrics(fits, word
 
 def test_associations_without_any_defined_fit_say_so(words):
     points, fit = associations(5, [np.nan])
-    assert "r undefined: Metric number 0" in words(fig5_associations(points, fit))
+    assert "no metric has q < 0.05: the strongest; r undefined: Metric number 0" in words(
+        fig5_associations(points, fit.assign(q=np.nan))
+    )
 
 
-def shares(suites: list[str], groups: list[str]) -> pd.DataFrame:
+def test_associations_of_which_none_passes_are_dotted(fits, words):
+    points, fit = associations(60, [0.1, -0.2])
+    fig = fig5_associations(points, fit.assign(q=0.3))
+    fits(fig)
+    assert [ax.get_xlabel() for ax in fig.axes if ax.axison] == ["Metric number 0", "Metric number 1"]
+    assert [ax.lines[0].get_linestyle() for ax in fig.axes] == [":", ":"]
+    assert "no metric has q < 0.05: the strongest" in words(fig)
+
+
+def test_associations_that_do_not_pass_have_no_panel_and_are_counted(fits, words):
+    points, fit = associations(60, [0.1, 0.5, 0.4, 0.3, 0.2, -0.3])
+    fit.loc[[1, 5], "q"] = [0.05, 0.2]
+    fig = fig5_associations(points, fit)
+    fits(fig)
+    assert [ax.get_xlabel() for ax in fig.axes if ax.axison] == [f"Metric number {i}" for i in (2, 3, 4)]
+    assert "not shown: q ≥ 0.05: 2; weaker: 1" in words(fig)
+
+
+def shares(suites: list[str], groups: list[str], models: int = 2) -> pd.DataFrame:
+    """Shares of all models together, and the same of each."""
     rows = [
-        (s, g, score, share, 5694) for s in suites for g in groups for score, share in ((0, 0.2), (0.5, 0.7), (1, 0.1))
+        (s, g, model, score, share, 5694)
+        for s in suites
+        for g in groups
+        for model in (None, *(f"m{k}" for k in range(models)))
+        for score, share in ((0, 0.2), (0.5, 0.7), (1, 0.1))
     ]
-    return pd.DataFrame(rows, columns=["suite_title", "group", "score", "share", "n"])
+    return pd.DataFrame(rows, columns=["suite_title", "group", "model", "score", "share", "n"])
 
 
-@pytest.mark.parametrize("groups", [["SLMs"], ["LLMs", "SLMs"]])
+def means(suites: list[str], others: list[float]) -> pd.DataFrame:
+    rows = [
+        (suite, own, value) for suite in suites for own, values in ((True, [0.31]), (False, others)) for value in values
+    ]
+    return pd.DataFrame(rows, columns=["suite_title", "own", "value"])
+
+
+NO_RAW = pd.DataFrame({"suite_title": [], "label": [], "value": []})
+
+
+@pytest.mark.parametrize("groups", [["SLMs"], ["this study", "LLMs, public samples"]])
 @pytest.mark.parametrize("suites", [["A", "B"], ["AirBench", "BBQ", "HarmBench", "SALAD-Bench", "SimpleSafetyTests"]])
-def test_distributions_have_bars_as_high_as_the_shares(suites, groups, fits, words):
-    fig = fig3_distributions(shares(suites, groups).sample(frac=1, random_state=1))
+def test_distributions_have_bars_as_high_as_the_shares_and_a_dot_a_model(suites, groups, fits, words):
+    fig = fig3_distributions(shares(suites, groups, models=26), means(suites, []), NO_RAW)
     fits(fig)
     assert len(fig.axes) == len(suites) * len(groups)
     for ax in fig.axes:
         assert [bar.get_height() for bar in ax.patches] == [0.2, 0.7, 0.1]
+        assert [len(line.get_xdata()) for line in ax.lines] == [26] * 3
+        for line, score in zip(ax.lines, (0, 0.5, 1), strict=True):
+            assert abs(line.get_xdata() - score).max() < 0.19, "a dot leaves its bar"
     assert words(fig).count("n = 5,694") == len(fig.axes)
+
+
+def test_the_means_of_others_are_bars_and_one_s_own_are_ticks(fits, words):
+    fig = fig3_distributions(shares(["A", "B"], ["SLMs"]), means(["A"], [0.05, 0.95, 1.0, 1.0]), NO_RAW)
+    fits(fig)
+    (ax, other) = fig.axes[2:]
+    assert [bar.get_height() for bar in ax.patches] == [0.25, *[0.0] * 8, 0.75]
+    assert [list(line.get_xdata()) for line in ax.lines] == [[0.31]]
+    assert "4 LLMs" in words(fig) and "no LLM means" in words(fig)
+    assert not other.patches
+
+
+def test_raw_values_stand_beside_their_labels_in_their_colours(fits, words):
+    raw = pd.DataFrame({"suite_title": "A", "label": [0, 0, 1, 2], "value": [1.0, 0.85, 0.85, 0.0]})
+    fig = fig3_distributions(shares(["A", "B"], ["SLMs"]), means([], []), raw)
+    fits(fig)
+    assert [" ".join(ax.get_title().split()) for ax in fig.axes] == ["A", "the same: raw value", "B"]
+    bars = fig.axes[1].patches
+    harmful, ambiguous, safe = (bars[start : start + 10] for start in (0, 10, 20))
+    assert [bar.get_height() for bar in harmful] == [*[0] * 8, 0.25, 0.25]
+    assert (ambiguous[8].get_height(), ambiguous[8].get_y()) == (0.25, 0.25)
+    assert (safe[0].get_height(), safe[0].get_x()) == (0.25, 0.0)
+    assert harmful[0].get_facecolor() == fig.axes[0].patches[0].get_facecolor()
+    assert "Score (1 is safe); raw value (1 is harmful)" in words(fig)
 
 
 def test_a_group_without_a_suite_says_so(words, fits):
     frame = shares(["A", "B"], ["LLMs", "SLMs"])
-    fig = fig3_distributions(frame[~((frame["suite_title"] == "B") & (frame["group"] == "LLMs"))])
+    frame = frame[~((frame["suite_title"] == "B") & (frame["group"] == "LLMs"))]
+    fig = fig3_distributions(frame, means([], []), NO_RAW)
     fits(fig)
     assert words(fig).count("no labels") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pandas as pd
@@ -9,25 +10,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slmsafety.report.figures.layout import each, need, signed, unit_axis
+from slmsafety.report.figures.layout import each, metric_label, need, signed, unit_axis
 from slmsafety.report.style import INK, MARKERS, MUTED, SERIES, SMALL, TEXT_WIDTH, styled
 from slmsafety.report.text import plain
 
-EACH = 3
+EACH, LEVEL = 3, 0.05
 
 
 @styled()
 def fig5_associations(points: pd.DataFrame, fits: pd.DataFrame) -> Figure:
     """Return scatter panels with fit lines: up to three positive associations above, up to three negative below.
 
-    `points` has metric, value, ar (0 to 1) and suite, one row a prompt; `fits` has metric, r, p, q, n, slope and
-    intercept. Panels go from the strongest r down. A point with a nan is not drawn; metrics whose r is nan are named
-    below the panels. Points are pictures inside the PDF, since there are thousands.
+    `points` has metric, value, ar (0 to 1) and suite, one row a prompt; `fits` has metric, r, q, n, slope and
+    intercept. As in the paper, only metrics with q < 0.05 have a panel, from the strongest r down; where there is none,
+    the strongest have one, and their lines are dotted. What has no panel stands below. A point with a nan is not drawn.
+    Points are pictures inside the PDF, since there are thousands.
     """
     need(points, "metric", "value", "ar", "suite")
     need(fits, "metric", "r", "q", "n", "slope", "intercept")
-    signs = [fits[fits["r"] >= 0].sort_values(["r", "metric"], ascending=[False, True]).head(EACH)]
-    signs.append(fits[fits["r"] < 0].sort_values(["r", "metric"]).head(EACH))
+    passed = fits[(fits["q"] < LEVEL) & fits["r"].notna()]
+    chosen = passed if len(passed) else fits
+    signs = [chosen[chosen["r"] >= 0].sort_values(["r", "metric"], ascending=[False, True]).head(EACH)]
+    signs.append(chosen[chosen["r"] < 0].sort_values(["r", "metric"]).head(EACH))
     shown = [row for row in signs if len(row)]
     lines = max(len(shown), 1)
     columns = max([len(row) for row in shown], default=1)
@@ -40,13 +44,27 @@ def fig5_associations(points: pd.DataFrame, fits: pd.DataFrame) -> Figure:
         for fit, ax in zip(each(row), panels, strict=False):
             _panel(ax, points[points["metric"] == fit.metric], fit, suites)
             ax.set_ylabel("Ambiguity rate" if ax is panels[0] else "")
-    undefined = fits.loc[fits["r"].isna(), "metric"]
-    if len(undefined) or not shown:
-        fig.supxlabel("r undefined: " + (", ".join(map(plain, undefined)) or "no metric"), fontsize=SMALL, color=MUTED)
+    note = "\n".join(textwrap.wrap(_others(fits, passed), 110))
+    if note:
+        fig.supxlabel(note, fontsize=SMALL, color=MUTED)
     if shown:
         handles, labels = axes[0, 0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 5), markerscale=2)
     return fig
+
+
+def _others(fits: pd.DataFrame, passed: pd.DataFrame) -> str:
+    """Return what has no panel, and why."""
+    undefined = fits.loc[fits["r"].isna(), "metric"]
+    weak = int(fits["r"].notna().sum()) - len(passed)
+    more = len(passed) - sum(min(EACH, int(side.sum())) for side in (passed["r"] >= 0, passed["r"] < 0))
+    said = {
+        f"no metric has q < {LEVEL}: the strongest": not len(passed),
+        f"not shown: q ≥ {LEVEL}: {weak}": len(passed) and weak,
+        f"weaker: {more}": more,
+        f"r undefined: {', '.join(map(metric_label, undefined))}": len(undefined),
+    }
+    return "; ".join(part for part, applies in said.items() if applies)
 
 
 def _panel(ax: Axes, points: pd.DataFrame, fit: Any, suites: list[str]) -> None:
@@ -67,9 +85,16 @@ def _panel(ax: Axes, points: pd.DataFrame, fit: Any, suites: list[str]) -> None:
             label=plain(suite),
         )
     ends = points["value"].dropna().agg(["min", "max"])
-    ax.plot(ends, fit.intercept + fit.slope * ends, color=INK, linewidth=1.2, label="_fit")
+    ax.plot(
+        ends,
+        fit.intercept + fit.slope * ends,
+        color=INK,
+        linewidth=1.2,
+        linestyle="-" if fit.q < LEVEL else ":",
+        label="_fit",
+    )
     q = f"q = {fit.q:.2g}" if fit.q >= 0.001 else "q < 0.001" if fit.q >= 0 else "q undefined"
     ax.set_title(f"r = {signed(fit.r, '.2f')}, {q}, n = {fit.n:,.0f}", fontsize=SMALL)
-    ax.set_xlabel(plain(fit.metric, 30))
+    ax.set_xlabel("\n".join(textwrap.wrap(metric_label(fit.metric), 22)))
     ax.xaxis.set_major_locator(MaxNLocator(4))
     unit_axis(ax, axis="y")

@@ -1,0 +1,150 @@
+"""What the tables of notebook 04 say, in sentences: each function takes an analysis frame and returns sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+LEVEL, APART = 0.05, 0.2
+
+
+def undefined_metrics(summary: pd.DataFrame) -> list[str]:
+    """Say how many texts lack which metric; `summary` has metric, n and missing by suite."""
+    totals = summary.groupby("metric", sort=False)[["n", "missing"]].sum()
+    lacking = [(name, m, n + m) for name, n, m in totals.itertuples() if m]
+    told = ", ".join(f"{name} of {missing:,} in {total:,}" for name, missing, total in lacking)
+    return [
+        f"Undefined: {told or 'no metric of any text'}.",
+        "A text without the metric is left out of means and correlations, and counted.",
+    ]
+
+
+def associations(fits: pd.DataFrame) -> list[str]:
+    """Say of each metric whether it goes with AR; `fits` has metric, n, r, q and rho."""
+    told = []
+    for metric, n, r, q, rho in fits[["metric", "n", "r", "q", "rho"]].itertuples(index=False):
+        if np.isnan(r):
+            told.append(f"{metric}: no correlation is defined over its {n:,} prompts.")
+            continue
+        passes = "passes" if q < LEVEL else "does not pass"
+        told.append(
+            f"{metric}: r = {r:.2f} with AR over {n:,} prompts (q = {q:.2g}, which {passes} q < {LEVEL}); "
+            f"Spearman's rho = {rho:.2f}."
+        )
+    return told
+
+
+def checks(checked: pd.DataFrame) -> list[str]:
+    """Say which correlations differ by rank, turn within suites or at equal length, or have an interval beside 0.
+
+    `checked` has metric, r, rho, within, turned, opposite, suites, partial, low and high.
+    """
+    known = checked.dropna(subset=["r"])
+    turned = [f"{row.metric} ({row.r:.2f}, within suites {row.within:.2f})" for row in known.itertuples() if row.turned]
+    ranked = known[(known["r"] * known["rho"] < 0) | ((known["r"] - known["rho"]).abs() > APART)]
+    apart = [f"{row.metric} ({row.r:.2f}, by rank {row.rho:.2f})" for row in ranked.itertuples()]
+    mixed = known.loc[known["opposite"] > 0, "metric"]
+    length = known.loc[known["r"] * known["partial"] < 0, "metric"]
+    clear = known.loc[(known["low"] > 0) | (known["high"] < 0), "metric"]
+    return [
+        f"Metrics whose rank correlation has another sign, or lies over {APART} away: {_list(apart)}.",
+        f"Metrics whose sign turns within suites: {_list(turned)}.",
+        f"Metrics with another sign in some suite than over all prompts: {_list(mixed)}.",
+        f"Metrics whose sign turns when the lengths of prompt and reply are held: {_list(length)}.",
+        f"Metrics whose interval over categories leaves 0 out: {_list(clear)}"
+        f" (no interval for {int(known['low'].isna().sum())} of {len(known)}).",
+    ]
+
+
+def fitted(rows: int, n: int, prompts: int, left_out: Mapping[str, int], problem: str) -> list[str]:
+    """Say what the logistic model was fitted to, what it leaves out, and why it has no effects where it has none."""
+    gone = ", ".join(f"{count:,} ({reason})" for reason, count in left_out.items())
+    told = [f"The model takes {n:,} of {rows:,} replies, to {prompts:,} prompts; left out: {gone or 'none'}."]
+    return [*told, f"Its effects are undefined: {problem}."] if problem else told
+
+
+def odds(ratios: pd.DataFrame) -> list[str]:
+    """Name the odds ratios whose interval leaves 1 out; `ratios` has metric, odds_ratio, low and high."""
+    size = np.abs(np.log(ratios["odds_ratio"].to_numpy(float)))
+    clear = ratios.assign(size=size)[(ratios["low"] > 1) | (ratios["high"] < 1)].sort_values("size", ascending=False)
+    told = [f"{row.metric} {row.odds_ratio:.2f} ({row.low:.2f} to {row.high:.2f})" for row in clear.itertuples()]
+    return [f"Odds ratios for one SD whose interval leaves 1 out, the strongest first: {_list(told)}."]
+
+
+def explained_prompts(shares: pd.DataFrame) -> list[str]:
+    """Say what share of the prompts' AR each set explains; `shares` has by, n, missing and unseen."""
+    told = "; ".join(f"{by}: {_percent(unseen)}" for by, unseen in zip(shares["by"], shares["unseen"], strict=True))
+    first = shares.iloc[0]
+    return [
+        f"Share of the variance of a prompt's AR explained, of prompts that the fit has not seen: {told}",
+        f"({first['n']:,} prompts; {first['missing']:,} lack AR or a metric).",
+    ]
+
+
+def explained_models(shares: pd.DataFrame) -> list[str]:
+    """Say how much of AR and rank movement quality explains; `shares` has suite, of, n, r2, adjusted and unseen."""
+    told = []
+    for of, n, *shown in shares.loc[shares["suite"] == "all", ["of", "n", "r2", "adjusted", "unseen"]].to_numpy():
+        r2, adjusted, unseen = map(_percent, shown)
+        told.append(
+            f"Within suites, the mean quality of replies explains {r2} of the variance of models' {of} ({adjusted}"
+            f" adjusted; {unseen} of rows that the fit has not seen; {n} rows of a model in a suite)."
+        )
+    return told
+
+
+def common_quality(rates: pd.DataFrame) -> list[str]:
+    """Say how far models lie apart as they are and at a common quality; `rates` has ar, common, rank, rank_common."""
+    both = rates.dropna(subset=["common"])
+    if both.empty:
+        return ["No model has a rate at a common quality."]
+    spans = [both[name].max() - both[name].min() for name in ("ar", "common")]
+    moved = (both["rank"] - both["rank_common"]).abs()
+    return [
+        f"AR spans {spans[0]:.2f} over {len(both)} models as they are, and {spans[1]:.2f} at a common quality.",
+        f"Models whose rank by AR changes: {int((moved > 0).sum())} (by {moved.max():g} at most).",
+    ]
+
+
+def prompt_steps(changes: pd.DataFrame) -> list[str]:
+    """Name the steps that lower AR, and those that raise it; `changes` has metric, step, change, low and high."""
+    clear = changes[(changes["low"] > 0) | (changes["high"] < 0)]
+    told = {
+        way: [
+            f"{row.metric} {row.step:+g}: {row.change:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
+            for row in clear[clear["change"] * sign > 0].itertuples()
+        ]
+        for way, sign in (("lower", -1), ("raise", 1))
+    }
+    return [f"Steps that {way} AR, with an interval that leaves 0 out: {_list(found)}." for way, found in told.items()]
+
+
+def strongest_features(found: pd.DataFrame) -> list[str]:
+    """Name the four strongest correlations with AR; `found` has feature and r_ar."""
+    order = found["r_ar"].abs().nlargest(4).index
+    strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in found.loc[order].itertuples())
+    return [f"With the true architecture the strongest correlations with AR are {strongest}."]
+
+
+def family_ranges(ranges: pd.DataFrame) -> list[str]:
+    """Say how firm the signs are without any one family; `ranges` has encoding, feature, r_ar, low_ar, high_ar."""
+    told = []
+    for encoding, group in ranges.dropna(subset=["r_ar"]).groupby("encoding", sort=False):
+        firm = (group["low_ar"] > 0) | (group["high_ar"] < 0)
+        row = group.iloc[int((group["high_ar"] - group["low_ar"]).to_numpy().argmax())]
+        told.append(
+            f"Features, {encoding}: {int(firm.sum())} of {len(group)} correlations with AR keep their sign"
+            f" whichever family is left out; {row['feature']} moves most ({row['low_ar']:.2f} to {row['high_ar']:.2f}, "
+            f"most without {row['without_ar']})."
+        )
+    return told
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _percent(share: float) -> str:
+    return "undefined" if np.isnan(share) else f"{round(share, 2) + 0:.0%}"

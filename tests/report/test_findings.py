@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from slmsafety.report import findings
+
+
+def test_undefined_metrics_are_counted_over_suites():
+    frame = pd.DataFrame(
+        {"metric": ["a", "a", "b"], "suite": ["s", "t", "s"], "n": [990, 1000, 5], "missing": [10, 0, 0]}
+    )
+    assert findings.undefined_metrics(frame)[0] == "Undefined: a of 10 in 2,000."
+    assert findings.undefined_metrics(frame.assign(missing=0))[0] == "Undefined: no metric of any text."
+
+
+def test_associations_say_whether_q_passes_or_that_r_is_undefined():
+    frame = pd.DataFrame(
+        {
+            "metric": ["a", "b", "c"],
+            "n": [1500, 20, 2],
+            "r": [-0.31, 0.2, np.nan],
+            "q": [0.0001, 0.4, np.nan],
+            "rho": [-0.3, 0.1, np.nan],
+        }
+    )
+    strong, weak, none = findings.associations(frame)
+    assert strong == (
+        "a: r = -0.31 with AR over 1,500 prompts (q = 0.0001, which passes q < 0.05); Spearman's rho = -0.30."
+    )
+    assert "which does not pass" in weak and none == "c: no correlation is defined over its 2 prompts."
+
+
+def test_checks_name_what_turns():
+    frame = pd.DataFrame(
+        {
+            "metric": ["a", "b", "c"],
+            "r": [0.3, -0.2, np.nan],
+            "rho": [0.2, -0.45, np.nan],
+            "within": [-0.1, -0.2, np.nan],
+            "turned": [True, False, False],
+            "opposite": [1, 0, 0],
+            "suites": [2, 2, 0],
+            "partial": [0.2, 0.1, np.nan],
+            "low": [0.1, np.nan, np.nan],
+            "high": [0.5, np.nan, np.nan],
+        }
+    )
+    assert findings.checks(frame) == [
+        "Metrics whose rank correlation has another sign, or lies over 0.2 away: b (-0.20, by rank -0.45).",
+        "Metrics whose sign turns within suites: a (0.30, within suites -0.10).",
+        "Metrics with another sign in some suite than over all prompts: a.",
+        "Metrics whose sign turns when the lengths of prompt and reply are held: b.",
+        "Metrics whose interval over categories leaves 0 out: a (no interval for 1 of 2).",
+    ]
+
+
+def test_the_model_says_what_it_leaves_out_and_why_it_has_no_effects():
+    assert findings.fitted(12, 10, 5, {"no label": 2}, "") == [
+        "The model takes 10 of 12 replies, to 5 prompts; left out: 2 (no label)."
+    ]
+    assert findings.fitted(12, 12, 5, {}, "a reason")[1] == "Its effects are undefined: a reason."
+
+
+def test_odds_are_told_where_their_interval_leaves_one_out_in_both_directions():
+    frame = pd.DataFrame(
+        {
+            "metric": list("abcd"),
+            "odds_ratio": [1.1, 0.25, 2, 9],
+            "low": [1.01, 0.1, 1.5, 0.2],
+            "high": [1.2, 0.5, 3, 90],
+        }
+    )
+    assert findings.odds(frame) == [
+        "Odds ratios for one SD whose interval leaves 1 out, the strongest first: "
+        "b 0.25 (0.10 to 0.50), c 2.00 (1.50 to 3.00), a 1.10 (1.01 to 1.20)."
+    ]
+    assert findings.odds(frame.assign(odds_ratio=np.nan, low=np.nan, high=np.nan))[0].endswith("first: none.")
+
+
+def test_explained_shares_are_percentages_and_never_minus_zero():
+    frame = pd.DataFrame({"by": ["suite", "all"], "n": 10, "missing": [2, 2], "unseen": [-0.001, np.nan]})
+    assert findings.explained_prompts(frame)[0].endswith("suite: 0%; all: undefined")
+    models = pd.DataFrame(
+        {"suite": ["s", "all"], "of": "AR", "n": [5, 9], "r2": 0.31, "adjusted": -0.2, "unseen": [0, -1.5]}
+    )
+    (said,) = findings.explained_models(models)
+    assert "explains 31%" in said and "-20% adjusted; -150%" in said and "9 rows" in said
+
+
+def test_common_quality_compares_the_models_that_have_both_rates():
+    frame = pd.DataFrame(
+        {"ar": [0.2, 0.5, 1.0], "common": [0.4, 0.3, np.nan], "rank": [1, 2, np.nan], "rank_common": [2, 1, np.nan]}
+    )
+    assert findings.common_quality(frame) == [
+        "AR spans 0.30 over 2 models as they are, and 0.10 at a common quality.",
+        "Models whose rank by AR changes: 2 (by 1 at most).",
+    ]
+    assert findings.common_quality(frame.assign(common=np.nan)) == ["No model has a rate at a common quality."]
+
+
+def test_prompt_steps_are_sorted_by_what_they_do():
+    frame = pd.DataFrame(
+        {
+            "metric": ["a", "b", "c"],
+            "step": [10.0, 1, 0.5],
+            "change": [-0.02, 0.01, 0.3],
+            "low": [-0.03, -0.01, 0.1],
+            "high": [-0.01, 0.03, 0.5],
+        }
+    )
+    lower, higher = findings.prompt_steps(frame)
+    assert lower.endswith("leaves 0 out: a +10: -0.020 (-0.030 to -0.010).")
+    assert higher.endswith("leaves 0 out: c +0.5: +0.300 (+0.100 to +0.500).")
+
+
+def test_features_and_what_one_family_moves():
+    found = pd.DataFrame({"feature": list("abcde"), "r_ar": [0.1, -0.9, 0.2, np.nan, 0.3]})
+    assert findings.strongest_features(found)[0].endswith("are b -0.90; e 0.30; c 0.20; a 0.10.")
+    ranges = pd.DataFrame(
+        {
+            "encoding": ["x", "x", "y"],
+            "feature": ["f", "g", "h"],
+            "r_ar": [0.5, -0.2, np.nan],
+            "low_ar": [0.4, -0.4, np.nan],
+            "high_ar": [0.6, 0.1, np.nan],
+            "without_ar": ["one", "two", None],
+        }
+    )
+    assert findings.family_ranges(ranges) == [
+        "Features, x: 1 of 2 correlations with AR keep their sign whichever family is left out; "
+        "g moves most (-0.40 to 0.10, most without two)."
+    ]
