@@ -13,8 +13,11 @@ from slmsafety.report.page import CONTENTS, NEEDS
 
 REPOSITORY = Path(__file__).parents[1]
 OFFERS = {
-    "published": {"outcomes", "printed", "two_suites", "two_judges", "many_models"},
-    "demo": {"outcomes", "labels", "metrics", "two_suites", "human_labels", "controls"},
+    "published": {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"},
+    "demo": {
+        *("outcomes", "labels", "metrics", "predictions", "two_suites", "two_judges", "human_labels", "reference"),
+        *("controls", "mappings"),
+    },
 }
 
 

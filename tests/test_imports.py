@@ -14,8 +14,17 @@ MODULE_LINES = 350
 STAGES = {"suites", "generation", "judging", "metrics", "importers", "published"}
 BASE = {"errors", "records"}
 BELOW_STUDY = {*BASE, "models", *STAGES}
-PARAMETERS = {"paths", "entries", "params"}
-STAGE_PARTS = {"shares", "workers", "stage_rows", "generate_stage", "judge_stage"}
+PARAMETERS = {"paths", "entries", "judge_entry", "params"}
+STAGE_PARTS = {
+    "shares",
+    "workers",
+    "stage_rows",
+    "generate_stage",
+    "metric_stage",
+    "guard_judges",
+    "judge_stage",
+    "mapped",
+}
 STUDY_PARTS = {"collect", "estimate", "imported", "naming", "noise"}
 # What each folder or module at the top of the package may import of the package, besides itself.
 ALLOWED = {
@@ -29,22 +38,30 @@ ALLOWED = {
     # The study layer, in its own order; only study counts outcomes.
     "paths": {"errors"},
     "entries": {*BELOW_STUDY, "paths"},
-    "params": {*BELOW_STUDY, "paths", "entries"},
+    "judge_entry": {*BELOW_STUDY, "paths", "entries"},
+    "params": {*BELOW_STUDY, "paths", "entries", "judge_entry"},
     "shares": {"errors"},
     "workers": {"errors"},
     "stage_rows": {*BELOW_STUDY, *PARAMETERS, "shares"},
     "generate_stage": {*BELOW_STUDY, *PARAMETERS, "shares", "workers", "stage_rows"},
-    "judge_stage": {*BELOW_STUDY, *PARAMETERS, "shares", "stage_rows"},
+    "guard_judges": {*BELOW_STUDY, "paths", "judge_entry"},
+    "metric_stage": {*BELOW_STUDY, *PARAMETERS, "shares", "workers", "stage_rows"},
+    "judge_stage": {*BELOW_STUDY, *PARAMETERS, "shares", "stage_rows", "guard_judges"},
+    "mapped": {*BELOW_STUDY, *PARAMETERS, "stage_rows", "judge_stage"},
     "collect": {*BELOW_STUDY, *PARAMETERS, *STAGE_PARTS},
     "imported": {*BELOW_STUDY, *PARAMETERS},
     "noise": {*BELOW_STUDY, *PARAMETERS, *STAGE_PARTS, "analysis"},
     "naming": {*BELOW_STUDY, *PARAMETERS},
+    "comparisons": {*BELOW_STUDY, *PARAMETERS, "analysis"},
+    "distributions": {"published", "analysis"},
     "estimate": {*BELOW_STUDY, *PARAMETERS, *STAGE_PARTS, "collect"},
     "study": {
         *BELOW_STUDY,
         *PARAMETERS,
         *STAGE_PARTS,
         "collect",
+        "comparisons",
+        "distributions",
         "estimate",
         "imported",
         "naming",
@@ -52,8 +69,9 @@ ALLOWED = {
         "analysis",
     },
     "notebooks": {"errors", "study"},
+    "judge_cards": {*BELOW_STUDY, "paths", "stage_rows", "study", "analysis", "report"},
     "listing": BELOW_STUDY,
-    "cli": {"errors", "listing", "study", "notebooks", "analysis", "report"},
+    "cli": {"errors", "listing", "study", "notebooks", "judge_cards", "analysis", "report"},
     "__main__": {"cli"},
 }
 IN_NOTEBOOKS = {"study", "analysis", "report"}

@@ -127,9 +127,9 @@ def test_two_launched_processes_end_with_the_tables_of_one(root, alone):
     made = Counter()
     for process, stage, new in re.findall(r"^\[process (\d) of 2\] (\w+): (\d+) new", done.stdout, re.MULTILINE):
         made[process, stage] += int(new)
-    # What is written whole is written by process 0: prompts, and the metrics of prompts beside those of its replies.
-    first = {("0", "prompts"): ROWS, ("0", "generate"): 8, ("0", "judge"): 8, ("0", "metrics"): 8 + ROWS}
-    assert +made == {**first, ("1", "generate"): 7, ("1", "judge"): 7, ("1", "metrics"): 7}
+    # What is written whole is written by process 0: prompts. Each measures its prompts and their replies.
+    first = {("0", "prompts"): ROWS, ("0", "generate"): 8, ("0", "judge"): 8, ("0", "metrics"): 8 + 8}
+    assert +made == {**first, ("1", "generate"): 7, ("1", "judge"): 7, ("1", "metrics"): 7 + 7}
     manifests = [json.loads(path.read_text()) for path in (study.folder / "manifests").glob("*.json")]
     assert sorted(manifest["process"]["rank"] for manifest in manifests) == [0, 1]
 

@@ -15,20 +15,20 @@ from slmsafety.generate_stage import generate_replies
 from slmsafety.judge_entry import JudgeParams
 from slmsafety.judge_stage import judge_id, judge_ids, judge_replies
 from slmsafety.mapped import Mappings
+from slmsafety.metric_stage import measure, metrics_id, of_metrics
 from slmsafety.models.client import Endpoint, api_key
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.records.manifest import start_manifest, write_manifest
 from slmsafety.records.schema import JUDGMENTS, PROMPT_METRICS, PROMPTS, REPLY_METRICS, RESPONSES, STATUSES
 from slmsafety.records.store import Partition
-from slmsafety.shares import Place, place, share, take_gpu, wait_until
-from slmsafety.stage_rows import REPLY, Written, among, generation_ids, of, progress_bar, stored_prompts
+from slmsafety.shares import Place, place, take_gpu, wait_until
+from slmsafety.stage_rows import Written, generation_ids, of
 from slmsafety.suites.catalogue import SUITES, SuiteData, inspect, load_suite
 
 Stage = Callable[[StudyParams, Path, Path, Place], Written]
 
 STAGES = ("prompts", "generate", "judge", "metrics")
-_METRIC_CHUNK = 64
 
 
 def collect(
@@ -53,7 +53,7 @@ def collect(
     manifest = start_manifest(root, given, params.model_dump(mode="json"))
     write_manifest(folder, manifest, ended=False)
     judge = partial(judge_replies, retry=retry)
-    run: dict[str, Stage] = {"prompts": _prompts, "generate": generate_replies, "judge": judge, "metrics": _metrics}
+    run: dict[str, Stage] = {"prompts": _prompts, "generate": generate_replies, "judge": judge, "metrics": measure}
     for stage in (name for name in STAGES if name in stages):
         for part, made, kept in run[stage](params, folder, root, mine):
             torn = part.torn()
@@ -66,6 +66,7 @@ def collect(
     manifest |= {
         "generation_ids": {" ".join(key): value for key, value in generation_ids(params, root).items()},
         "judge_ids": {" ".join(key): value for key, value in judges.items()},
+        "metrics_id": metrics_id(params, root) if "metrics" in stages else None,
         "models": {model.id: model.source(root).definition() for model in params.models},
         "suites": {suite.name: _revision(folder, suite.name) for suite in params.suites},
         "device": _device() if "generate" in stages else None,
@@ -87,11 +88,13 @@ def _check_keys(params: StudyParams, root: Path, stages: list[str]) -> None:
 def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
     """Return stage, suite, model, done, missing and failed of every part; missing counts what is still to be done."""
     rows: list[tuple[str, str, str, int, int, int]] = []
-    ids = generation_ids(params, root)
+    ids, made_by = generation_ids(params, root), metrics_id(params, root)
     for suite in params.suites:
         stored = Partition(folder, PROMPTS, (suite.name,)).read(["instance_id"])
         total = len(stored) or expected_rows(suite, root)
         rows.append(("prompts", suite.name, "", len(stored), total - len(stored), 0))
+        measured = of_metrics(Partition(folder, PROMPT_METRICS, (suite.name,)).read(["tokens"]), made_by)
+        rows.append(("metrics", suite.name, "", len(measured), total - len(measured), 0))
         keys = {judge.name: _known_id(judge, suite.name, params, root) for judge in params.judges_of(suite.name)}
         for model in params.model_ids:
             made = of(Partition(folder, RESPONSES, (suite.name, model)).read(["instance_id"]), ids[suite.name, model])
@@ -102,9 +105,8 @@ def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
                 failed = int((judged["status"] == "error").sum())
                 done = len(judged) - failed
                 rows.append((f"judge {judge.name}", suite.name, model, done, total - len(judged), failed))
-            measured = of(
-                Partition(folder, REPLY_METRICS, (suite.name, model)).read(["tokens"]), ids[suite.name, model]
-            )
+            measured = Partition(folder, REPLY_METRICS, (suite.name, model)).read(["tokens"])
+            measured = of_metrics(of(measured, ids[suite.name, model]), made_by)
             rows.append(("metrics", suite.name, model, len(measured), total - len(measured), 0))
     return pd.DataFrame(rows, columns=["stage", "suite", "model", "done", "missing", "failed"])
 
@@ -152,38 +154,6 @@ def _prompts(params: StudyParams, folder: Path, root: Path, mine: Place) -> Writ
             continue
         _same_prompts(stored, prompts, suite.name, folder)
         yield part, 0, len(stored)
-
-
-def _metrics(params: StudyParams, folder: Path, root: Path, mine: Place) -> Written:
-    from slmsafety.metrics.tables import Metrics
-
-    ids, metrics = generation_ids(params, root), Metrics()
-    for suite in params.suites:
-        prompts = stored_prompts(folder, suite.name)
-        part = Partition(folder, PROMPT_METRICS, (suite.name,))
-        known = part.read()
-        if mine.rank == 0:
-            if len(known) < len(prompts):
-                part.replace(metrics.of_prompts(prompts))
-            yield part, len(prompts) - len(known), len(known)
-        texts = share(prompts, mine)[["suite", "instance_id", "prompt"]]
-        for model in params.model_ids:
-            replies = of(Partition(folder, RESPONSES, (suite.name, model)).read(REPLY), ids[suite.name, model])
-            replies = among(replies, texts)
-            part = Partition(folder, REPLY_METRICS, (suite.name, model))
-            done = among(of(part.read(["tokens"]), ids[suite.name, model]), texts)
-            todo = replies[~replies["instance_id"].isin(done["instance_id"])]
-            todo = todo.merge(texts, on=["suite", "instance_id"], how="left", validate="one_to_one")
-            if not todo.empty:
-                with (
-                    part.writer() as writer,
-                    progress_bar(f"metrics {model} {suite.name}", len(replies), len(done)) as bar,
-                ):
-                    for start in range(0, len(todo), _METRIC_CHUNK):
-                        chunk = todo.iloc[start : start + _METRIC_CHUNK]
-                        writer.append(metrics.of_replies(chunk))
-                        bar.update(len(chunk))
-            yield part, len(todo), len(done)
 
 
 def _sample(suite: SuiteData, limit: int | None, seed: int) -> pd.DataFrame:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.models.cards import card
+from slmsafety.models.packages import EN_CORE_WEB_SM, GEMMA3_BASE, MINILM, SMOLLM2
 from slmsafety.models.source import Source
 from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import SUITES
@@ -97,6 +98,46 @@ class GenerationParams(Strict):
     memory_gb: float | None = Field(default=None, gt=0)
     workers: int = Field(default=1, gt=0)
     concurrency: int = Field(default=16, gt=0)
+
+
+class MetricParams(Strict):
+    """The reference models of the metrics, and the processes on a CPU that share the work.
+
+    Each model is a source: `hub` (with a `revision`), `folder`, or a package, which needs no network. The perplexity's
+    may be a `gguf` too; its default stands in for GPT-2, whose weights no package holds.
+    """
+
+    perplexity: Source = Source(package=SMOLLM2)
+    encoder: Source = Source(package=MINILM)
+    parser: Source = Source(package=EN_CORE_WEB_SM)
+    workers: int = Field(default=1, gt=0)
+
+    @field_validator("perplexity", "encoder", "parser", mode="before")
+    @classmethod
+    def _runs_here(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        name = str(info.field_name)
+        try:
+            source = Source.model_validate(value)
+        except ValidationError as error:
+            raise first_problem(error, f"metrics.{name}", lambda parents: list(Source.model_fields)) from error
+        if source.endpoint is not None or (source.gguf is not None and name != "perplexity"):
+            raise InputError(f"metrics.{name}: a reference model is read here; give hub, folder or package")
+        if source.package is not None and source.package not in _MEASURING[name]:
+            raise unknown("package", source.package, _MEASURING[name], f"metrics.{name}")
+        return source
+
+    def sources(self, root: Path) -> dict[str, Source]:
+        """Return perplexity, encoder and parser; InputError for a path that does not exist."""
+        given = {name: getattr(self, name) for name in _MEASURING}
+        for name, source in given.items():
+            paths = {key: data_path(str(path), root) for key in ("folder", "gguf") if (path := getattr(source, key))}
+            given[name] = source.model_copy(update=paths)
+        return given
+
+
+_MEASURING = {"perplexity": (SMOLLM2, GEMMA3_BASE), "encoder": (MINILM,), "parser": (EN_CORE_WEB_SM,)}
 
 
 def first_problem(

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from slmsafety.entries import (
     NAME_LENGTH,
     GenerationParams,
+    MetricParams,
     ModelParams,
     Strict,
     SuiteParams,
@@ -42,6 +43,7 @@ class StudyParams(Strict):
     suites: tuple[SuiteParams, ...] = ()
     models: tuple[ModelParams, ...] = ()
     generation: GenerationParams = GenerationParams()
+    metrics: MetricParams = MetricParams()
     judges: tuple[JudgeParams, ...] = ()
     empty: str = "missing"
     judged_csv: str | None = None
@@ -192,7 +194,7 @@ _SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
-    "run": {"suites", "models", "generation", "judges", "empty", "human_labels", "on_demand"},
+    "run": {"suites", "models", "generation", "metrics", "judges", "empty", "human_labels", "on_demand"},
     "imported": {*_SOURCES, "suites", "judges", "empty", "human_labels"},
 }
 
@@ -285,6 +287,7 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
             model.source(root)
         for judge in params.judges:
             judge.check_files(root)
+        params.metrics.sources(root)
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
     if params.human_labels:
@@ -300,6 +303,7 @@ def _keys_at(parents: list[int | str]) -> list[str]:
         "judges": JudgeParams,
         "model": ModelParams,
         "generation": GenerationParams,
+        "metrics": MetricParams,
         "helm_runs": HelmRunEntry,
         "airbench_scored": AirbenchScoredEntry,
         "price": Price,

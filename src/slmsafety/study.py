@@ -24,6 +24,7 @@ from slmsafety.judge_stage import judge_ids
 from slmsafety.judging.judges import MULTIPLE_CHOICE_JUDGE
 from slmsafety.judging.reading import read_labels
 from slmsafety.mapped import Mappings
+from slmsafety.metric_stage import metrics_id, of_metrics
 from slmsafety.models.cards import cards_bytes, features
 from slmsafety.naming import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.noise import measure_noise, noise_table
@@ -112,6 +113,8 @@ class Study:
             ids = generation_ids(self.params, self.root)
             asked = [ids.get(key) for key in zip(frame["suite"], frame["model"], strict=True)]
             frame = frame[frame["generation_id"] == pd.Series(asked, index=frame.index, dtype="str")]
+        if "metrics_id" in frame:
+            frame = of_metrics(frame, metrics_id(self.params, self.root)).drop(columns="metrics_id")
         if "judge_id" in frame:
             frame = frame[frame["judge_id"].isin(judge_ids(self.params, self.root).values())]
         wanted = [suite.name for suite in self.params.suites]

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 from scipy.spatial.distance import cosine as scipy_distance
+from sentence_transformers import SentenceTransformer
 
-from slmsafety.metrics.similarity import cosine
+from slmsafety.metrics.similarity import cosine, embed, self_coherence
+from slmsafety.models.encoder import sentence_encoder
 
 _VECTORS = arrays(np.float64, (2, 4, 3), elements=st.floats(-100, 100).filter(lambda x: x == 0 or abs(x) > 1e-3))
+
+
+@pytest.fixture(scope="module")
+def encoder() -> SentenceTransformer:
+    return sentence_encoder().model
 
 
 @settings(deadline=None)
@@ -31,3 +41,54 @@ def test_known_angles() -> None:
 
 def test_no_rows() -> None:
     assert cosine(np.empty((0, 3)), np.empty((0, 3))).shape == (0,)
+
+
+def _by_hand(texts: list[str], encoder: SentenceTransformer) -> NDArray[np.float64]:
+    """MiniLM's embedding as its authors define it: the mean of the last layer's tokens, at length 1; one by one."""
+    rows = []
+    for text in texts:
+        inputs = encoder.tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            states = encoder[0].model(**inputs.to(encoder.device)).last_hidden_state[0].double().mean(0)
+        rows.append((states / states.norm()).numpy())
+    return np.array(rows)
+
+
+def test_embeddings_are_the_mean_of_the_tokens(encoder: SentenceTransformer) -> None:
+    texts = ["Bees find flowers.", "A", "def f(x): return x", "Hello world, hello bees. " * 20]
+    np.testing.assert_allclose(embed(texts, encoder), _by_hand(texts, encoder), atol=1e-5)
+
+
+def test_what_the_encoder_knows_nothing_of_has_no_embedding(encoder: SentenceTransformer) -> None:
+    texts = ["", " \n", "\U0001f9a9", "a" * 100_000, "bees"]
+    assert np.isnan(embed(texts, encoder)).all(axis=1).tolist() == [True, True, True, True, False]
+    assert embed([], encoder) == []
+
+
+def test_a_long_text_is_embedded_in_windows_of_whole_words(encoder: SentenceTransformer) -> None:
+    words = ["antidisestablishmentarianism", "bees", "flowers", "scent", "the"]
+    text = " ".join(words[i * i % 5] for i in range(300))
+    pieces = [len(encoder.tokenizer(word, add_special_tokens=False)["input_ids"]) for word in text.split()]
+    windows: list[list[str]] = [[]]
+    weights = [0]
+    for word, count in zip(text.split(), pieces, strict=True):
+        if weights[-1] + count > 254:  # 256 with the two special tokens
+            windows.append([])
+            weights.append(0)
+        windows[-1].append(word)
+        weights[-1] += count
+    assert len(windows) > 2
+    parts = _by_hand([" ".join(window) for window in windows], encoder)
+    np.testing.assert_allclose(embed([text], encoder)[0], np.average(parts, axis=0, weights=weights), atol=1e-5)
+
+
+def test_coherence_is_the_mean_over_neighbours() -> None:
+    vectors = {"e": [1.0, 0.0], "n": [0.0, 1.0], "ne": [1.0, 1.0], "w": [-2.0, 0.0], "": [np.nan, np.nan]}
+
+    def look_up(texts: list[str]) -> list[NDArray[np.float32]]:
+        return [np.array(vectors[text], np.float32) for text in texts]
+
+    texts = [["e", "n"], ["e", "ne", "n"], ["e"], [], ["e", "e", "w"], ["e", "", "n"], ["e", "e", ""]]
+    half = 0.5**0.5
+    expected = [0, half, np.nan, np.nan, 0, np.nan, 1]
+    np.testing.assert_allclose(self_coherence(texts, look_up), expected, atol=1e-7)

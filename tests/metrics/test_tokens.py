@@ -24,3 +24,13 @@ def test_no_texts_have_no_counts(tokenizer: PreTrainedTokenizerBase) -> None:
 
 def test_long_texts_are_counted_whole(tokenizer: PreTrainedTokenizerBase) -> None:
     assert count_tokens([" word" * 3000, "a"], tokenizer) == [3000, 1]
+
+
+def test_a_lone_surrogate_counts_as_the_replacement_character(tokenizer: PreTrainedTokenizerBase) -> None:
+    first, second = count_tokens(["one \udc80", "one \ufffd"], tokenizer)
+    assert first == second > 1
+
+
+def test_a_hundred_kilobytes_of_one_sign(tokenizer: PreTrainedTokenizerBase) -> None:
+    # GPT-2 has a token for 64 dashes and one for a dash and for two.
+    assert count_tokens(["-" * 64, "-" * 64_000], tokenizer) == [1, 1000]

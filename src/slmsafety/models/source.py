@@ -91,12 +91,15 @@ class Source(BaseModel):
         return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
-def hub_commit(hub: str, revision: str | None) -> str:
-    """Return the commit that a hub id and revision stand for now (offline: in the local hub cache)."""
+def hub_commit(hub: str, revision: str | None, file: str = "config.json") -> str:
+    """Return the commit that a hub id and revision stand for now (offline: in the local hub cache).
+
+    `file` is one that every revision of such a model has.
+    """
     from transformers.utils.hub import cached_file, extract_commit_hash
 
     try:
-        path = cached_file(hub, "config.json", revision=revision)
+        path = cached_file(hub, file, revision=revision)
     except (OSError, ValueError) as error:
         raise unavailable(f"hub id {hub}, revision {revision or 'main'}", error) from error
     commit = extract_commit_hash(str(path), None)
@@ -106,8 +109,11 @@ def hub_commit(hub: str, revision: str | None) -> str:
 
 
 def folder_sha256(folder: Path) -> str:
-    """Return the sha256 over the names and bytes of a model folder's files; InputError when there is no config.json."""
-    if not (folder / "config.json").is_file():
+    """Return the sha256 over the names and bytes of a model folder's files; InputError when there is no config.json.
+
+    A spaCy pipeline has a config.cfg instead.
+    """
+    if not any((folder / name).is_file() for name in ("config.json", "config.cfg")):
         raise InputError(f"{folder}: not a model folder (no config.json)")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     lines = [f"{path.relative_to(folder).as_posix()} {_weights_sha256(path)}\n" for path in files]

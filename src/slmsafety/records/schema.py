@@ -70,16 +70,29 @@ JUDGMENTS = Table(
     },
     ("suite", "judge", "model"),
 )
+# What made the numbers is part of the key: the reference models and the version of the metrics' definitions.
 PROMPT_METRICS = Table(
     "prompt_metrics",
-    ("suite", "instance_id"),
-    {**dict.fromkeys(("suite", "instance_id"), "text"), "tokens": "int"},
+    ("suite", "instance_id", "metrics_id"),
+    {
+        **dict.fromkeys(("suite", "instance_id", "metrics_id"), "text"),
+        "tokens": "int",
+        **dict.fromkeys(("flesch_kincaid", "gunning_fog", "perplexity"), "float"),
+        "instruction_verbs": "int",
+        "dependency_distance": "float",
+    },
     ("suite",),
 )
 REPLY_METRICS = Table(
     "reply_metrics",
-    _REPLY,
-    {**dict.fromkeys(_REPLY, "text"), "tokens": "int", "similarity": "float"},
+    (*_REPLY, "metrics_id"),
+    {
+        **dict.fromkeys((*_REPLY, "metrics_id"), "text"),
+        "tokens": "int",
+        **dict.fromkeys(
+            ("perplexity", "similarity", "self_coherence", "lexical_sophistication", "lexical_density"), "float"
+        ),
+    },
     ("suite", "model"),
 )
 TABLES = {table.name: table for table in (PROMPTS, RESPONSES, JUDGMENTS, PROMPT_METRICS, REPLY_METRICS)}
