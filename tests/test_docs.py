@@ -70,7 +70,7 @@ def test_the_readme_example_reads_the_judgments_table(tmp_path, monkeypatch, cap
     capsys.readouterr()
     exec(compile(readme_python(), "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    (rates,) = [line.split()[2:] for line in printed.splitlines() if line.startswith("s ")]
+    (rates,) = [line.split()[3:] for line in printed.splitlines() if line.startswith("j     s ") or "s     m" in line]
     assert [float(rate) for rate in rates] == [0.25, 0.25, 0.5]
 
 

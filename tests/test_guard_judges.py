@@ -120,10 +120,11 @@ def test_a_stopped_judge_has_no_labels_yet_and_goes_on(root, capsys):
     part.replace(whole.iloc[:2])
     (path,) = mapping_files(root)
     path.unlink()
-    with pytest.raises(InputError, match="judge 'guard' on demo_direct has no mapping yet, which needs every reply"):
+    assert asked.judges() == []
+    with pytest.raises(InputError, match="judge 'guard' on demo_direct has no mapping yet, which needs 4 more replies"):
         asked.labels("guard")
     asked.mappings.fit_missing()
-    assert "fitted when 4 more are judged" in capsys.readouterr().out
+    assert "which needs 4 more replies judged" in capsys.readouterr().out
     assert mapping_files(root) == []
     asked.collect(["judge"])
     assert part.read()["instance_id"].tolist() == whole["instance_id"].tolist()
@@ -212,7 +213,7 @@ def test_wrong_files_and_tokens_stop_before_anything_is_judged(root):
         with_replies(study({**GUARD, "safe_token": "Ġnonesuchword"})).collect(["judge"])
     (root / "guard.txt").write_text("no slots")
     with pytest.raises(InputError, match=r"guard\.txt: a judge's prompt has \{\{QUESTION\}\}"):
-        study(GUARD).collect(["judge"])
+        study(GUARD)
     assert not list((root / "runs/guarded/judgments").rglob("*.parquet"))
 
 
@@ -223,3 +224,63 @@ def test_each_suite_has_the_labels_of_its_first_judge(root):
     read = asked.labels().groupby("suite")["judge"].unique().map(list).to_dict()
     assert read == {"demo_direct": ["guard"], "demo_framed": ["refusal_rules"]}
     assert asked.labels("guard")["suite"].nunique() == 2
+
+
+def test_what_an_entry_no_longer_asks_for_is_not_read(root):
+    suites = [{"name": "demo_direct", "limit": 6}, {"name": "demo_framed", "limit": 6}]
+    with_scores(study("refusal_rules", {**GUARD, "mapping": "fixed_thirds"}, suites=suites))
+    rules = {"name": "refusal_rules", "suites": ["demo_framed"], "models": [MODELS[0]]}
+    narrow = study(rules, {**GUARD, "mapping": "fixed_thirds"}, suites=suites)
+    assert set(narrow.labels("refusal_rules")["suite"]) == {"demo_framed"}
+    assert set(narrow.labels("refusal_rules")["model"]) == {MODELS[0]}
+    assert narrow.labels().groupby("suite")["judge"].unique().map(list).to_dict()["demo_direct"] == ["guard"]
+
+
+def test_semantic_gives_no_label_where_refusals_are_not_known(root):
+    asked = with_scores(study("refusal_rules", {**GUARD, "mapping": "semantic"}))
+    part = Partition(asked.folder, JUDGMENTS, ("demo_direct", "refusal_rules", MODELS[0]))
+    part.replace(part.read().iloc[:-1])
+    with pytest.raises(InputError, match="needs the verdict of refusal_rules on every reply; 1 of demo_direct lack it"):
+        asked.labels("guard")
+
+
+def test_a_mapping_follows_the_people_whose_labels_it_is_fitted_to(root):
+    prompts = study("refusal_rules")
+    prompts.collect(["prompts"])
+    instances = prompts.table("prompts", ["prompt"])["instance_id"]
+
+    def people(*labels: int) -> Study:
+        rows = [
+            f"demo_direct,{i},{MODELS[0]},{n},{text_id(t)}" for i, n, t in zip(instances, labels, TEXTS, strict=True)
+        ]
+        (root / "people.csv").write_text("\n".join(["suite,instance_id,model,human,reply_id", *rows]))
+        return study({**GUARD, "mapping": "isotonic"}, human_labels="people.csv")
+
+    first = labels(with_scores(people(2, 2, 2, 2, 0, 0)))
+    assert labels(people(2, 2, 0, 0, 0, 0)) != first
+
+
+def test_a_mapping_that_cannot_be_fitted_stops_no_other_stage(root, capsys):
+    prompts = study("refusal_rules")
+    prompts.collect(["prompts"])
+    (first, *_) = prompts.table("prompts", ["prompt"])["instance_id"]
+    line = f"demo_direct,{first},{MODELS[0]},2,{text_id(TEXTS[0])}"
+    (root / "people.csv").write_text(f"suite,instance_id,model,human,reply_id\n{line}")
+    asked = with_scores(study("refusal_rules", {**GUARD, "mapping": "platt"}, human_labels="people.csv"))
+    assert "judge 'guard' on demo_direct: a calibrated mapping needs harmful and harmless" in capsys.readouterr().out
+    assert asked.judges() == ["refusal_rules"]
+
+
+def test_a_kill_before_the_fit_loses_nothing(root):
+    asked = with_scores(study(GUARD))
+    before = labels(asked)
+    (path,) = mapping_files(root)
+    path.unlink()
+    assert labels(study(GUARD)) == before
+    assert mapping_files(root) == [path]
+
+
+def test_the_files_that_make_labels_are_inputs_of_every_figure(root):
+    inputs = with_scores(study(GUARD)).inputs()
+    assert "guard.txt" in inputs
+    assert [name for name in inputs if name.startswith("runs/guarded/mappings/guard/demo_direct-otsu_per_model-")]

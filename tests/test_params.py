@@ -94,6 +94,10 @@ def test_a_suite_may_be_a_name_or_a_mapping():
             {"judges": [{**LLM, "request": {"temperature": 1}}]},
             "its request has the key 'temperature', which the rubric sets",
         ),
+        (
+            {"judges": [{**LLM, "request": {"max_tokens_to_sample": {"tokens": 1}, "Api-Key": "x"}}]},
+            "judge 'gpt': its request has the key 'Api-Key', which may hold a secret; use api_key_env",
+        ),
         ({"judges": [{**LLM, "dtype": "bfloat16"}]}, "key 'dtype' belongs to a judge with an adapter"),
         (
             {"judges": [{**GUARD, "price": {"input": 1, "output": 1, "date": "2026-11-01"}}]},
@@ -118,7 +122,9 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ),
         ({"judges": [{**GUARD, "mapping": "gone.json"}]}, "gone.json"),
         ({"judges": [{**GUARD, "template": "gone.txt"}]}, "gone.txt"),
+        ({"judges": [{**GUARD, "template": "README.md"}]}, "README.md: a judge's prompt has {{QUESTION}}"),
         ({"judges": [{**GUARD, "model": "smollm3"}]}, "smollm3"),
+        ({"judges": [{**GUARD, "model": {"id": "g", "hub": "a/b", "year": 2024}}]}, "its model has the key 'year'"),
         (
             {"judges": [{**GUARD, "model": {"id": "g", "hubs": "x"}}]},
             "unknown key 'hubs' in parameter study; did you mean 'hub'?",
@@ -258,6 +264,23 @@ def test_a_secret_is_refused_and_never_shown(kind, change):
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown and "4711" not in str(caught.value)
     assert "4711" not in problem({**RUN, kind: entry})
+
+
+@pytest.mark.parametrize(
+    "key", ["api_key", "api-key", "Authorization", "headers", "extra_headers", "TOKEN", "password", "secret"]
+)
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_request_holds_no_secret(key, deep):
+    """What is sent along is written to manifests and beside every figure."""
+    request = {"extra": [{"more": {key: SECRET}}]} if deep else {key: SECRET}
+    with pytest.raises(InputError, match="use api_key_env") as caught:
+        load_params({**RUN, "judges": [{**LLM, "request": request}]})
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_request_of_other_keys_is_kept():
+    request = {"response_format": {"type": "json"}, "logit_bias": {"7": -100}, "provider": {"order": ["token"]}}
+    assert load_params({**RUN, "judges": [{**LLM, "request": request}]})[0].judges[0].request == request
 
 
 def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):

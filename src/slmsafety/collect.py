@@ -13,7 +13,7 @@ from slmsafety.entries import SuiteParams
 from slmsafety.errors import InputError, unknown
 from slmsafety.generate_stage import generate_replies
 from slmsafety.judge_entry import JudgeParams
-from slmsafety.judge_stage import judge_id, judge_ids, judge_replies
+from slmsafety.judge_stage import FINAL, judge_id, judge_ids, judge_replies
 from slmsafety.mapped import Mappings
 from slmsafety.metric_stage import measure, metrics_id, of_metrics
 from slmsafety.models.client import Endpoint, api_key
@@ -60,7 +60,7 @@ def collect(
             path = part.compact()
             dropped = f", {torn} torn record(s) dropped and made again" if torn else ""
             print(f"{mine.prefix()}{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(root)}")
-        if stage == "judge" and mine.rank == 0:
+        if stage == "judge":
             Mappings(params, folder, root).fit_missing()
     judges = judge_ids(params, root) if "judge" in stages else {}
     manifest |= {
@@ -76,13 +76,18 @@ def collect(
 
 
 def _check_keys(params: StudyParams, root: Path, stages: list[str]) -> None:
-    """Raise InputError for a server's key that is missing, before hours of work that does not need it."""
+    """Raise InputError for a server's key or a mapping that is not right, before hours of work that do not need it."""
     sources = [model.source(root) for model in params.models] if "generate" in stages else []
     keys = [(source.endpoint, source.api_key_env) for source in sources]
     keys += [(judge.endpoint, judge.api_key_env) for judge in params.judges if "judge" in stages]
     for endpoint, variable in keys:
         if endpoint is not None:
             api_key(Endpoint(endpoint, "", variable))
+    mappings = Mappings(params, root / "runs" / params.name, root)
+    for judge in mappings.judges.values() if "judge" in stages else ():
+        if str(judge.mapping).endswith(".json"):
+            for suite in (suite.name for suite in params.suites if judge.reads(suite.name)):
+                mappings.stored(judge, suite)
 
 
 def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
@@ -101,8 +106,8 @@ def stage_status(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
             rows.append(("generate", suite.name, model, len(made), total - len(made), 0))
             for judge in (judge for judge in params.judges_of(suite.name) if model in params.judged_models(judge)):
                 part = Partition(folder, JUDGMENTS, (suite.name, judge.name, model))
-                judged = of(part.read(["status"]), ids[suite.name, model], keys[judge.name])
-                failed = int((judged["status"] == "error").sum())
+                judged = of(part.read(["status", "reason"]), ids[suite.name, model], keys[judge.name])
+                failed = int((judged["status"].eq("error") & ~judged["reason"].isin(FINAL)).sum())
                 done = len(judged) - failed
                 rows.append((f"judge {judge.name}", suite.name, model, done, total - len(judged), failed))
             measured = Partition(folder, REPLY_METRICS, (suite.name, model)).read(["tokens"])

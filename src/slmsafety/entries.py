@@ -68,7 +68,7 @@ class ModelParams(Strict):
 
     def source(self, root: Path) -> Source:
         """Return where the model comes from; InputError for an id without card and origin, or a path that is not."""
-        given = {key: getattr(self, key) for key in _SOURCE_KEYS if getattr(self, key) not in (None, False)}
+        given = {key: getattr(self, key) for key in SOURCE_KEYS if getattr(self, key) not in (None, False)}
         given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
         if not any(key in given for key in _ORIGINS):
             known = card(self.id).source
@@ -80,7 +80,7 @@ class ModelParams(Strict):
 
 
 _ORIGINS = ("hub", "folder", "gguf", "endpoint")
-_SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
+SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
 
 
 class GenerationParams(Strict):

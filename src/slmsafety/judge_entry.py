@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from slmsafety.entries import NAME_LENGTH, ModelParams, Strict
+from slmsafety.entries import NAME_LENGTH, SOURCE_KEYS, ModelParams, Strict
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.cost import Price
 from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
+from slmsafety.judging.layout import read_template
 from slmsafety.judging.mapping.arms import ARMS, PROBABILITY
+from slmsafety.judging.mapping.stored import from_json
 from slmsafety.judging.native_levels import NATIVE_JUDGES
 from slmsafety.judging.rubrics import RUBRIC_OF
 from slmsafety.models.client import Endpoint
@@ -27,6 +30,13 @@ REFUSALS = "refusal_rules"
 
 # What a request is made of by its rubric, and what must not come from anywhere else.
 _REQUEST_KEYS = {"model", "messages", "temperature", "max_tokens", "max_completion_tokens", "stream", "n"}
+
+# Parameters are written to manifests and beside every figure. Keys in lower case, with _ for -.
+_SECRET_KEYS = {
+    *("api_key", "apikey", "x_api_key", "authorization", "proxy_authorization", "auth", "bearer", "cookie"),
+    *("headers", "extra_headers", "default_headers", "credentials", "password", "passwd", "secret", "client_secret"),
+    *("token", "access_token", "api_token", "auth_token"),
+}
 
 
 class JudgeParams(Strict):
@@ -111,6 +121,11 @@ class JudgeParams(Strict):
             raise InputError(f"judge '{self.name}' has the key 'helm'; it belongs to prompt_source: helm")
         for key in sorted(_REQUEST_KEYS & self.request.keys()):
             raise InputError(f"judge '{self.name}': its request has the key '{key}', which the rubric sets; remove it")
+        for key in _keys(self.request):
+            if key.lower().replace("-", "_") in _SECRET_KEYS:
+                raise InputError(
+                    f"judge '{self.name}': its request has the key '{key}', which may hold a secret; use api_key_env"
+                )
         try:
             self.server()
         except InputError as error:
@@ -121,6 +136,10 @@ class JudgeParams(Strict):
             raise unknown("adapter", str(self.adapter), ADAPTERS, f"judge '{self.name}'")
         if self.model is None or self.model.endpoint is not None:
             raise InputError(f"judge '{self.name}' needs 'model': a hub id, folder or GGUF file, or the id of a card")
+        for key in sorted(self.model.model_fields_set - {"id", *SOURCE_KEYS}):
+            raise InputError(
+                f"judge '{self.name}': its model has the key '{key}', which belongs to a model that is judged"
+            )
         by_tokens = self.adapter in TWO_TOKEN
         needed = {
             "template": by_tokens or NATIVE_JUDGES[str(self.adapter)].layout == "template",
@@ -154,12 +173,28 @@ class JudgeParams(Strict):
         return self.endpoint is None or self.rubric != "auto" or suite in RUBRIC_OF
 
     def check_files(self, root: Path) -> None:
-        """Raise InputError when a path that the entry names leads nowhere."""
-        for text in (self.helm, self.judge_prompts, self.template, self.mapping):
-            if text is not None and (text != self.mapping or text.endswith(".json")):
+        """Raise InputError when a path that the entry names leads nowhere, or to something else."""
+        for text in (self.helm, self.judge_prompts):
+            if text is not None:
                 data_path(text, root)
+        if self.template is not None:
+            read_template(data_path(self.template, root))
+        if self.mapping is not None and self.mapping.endswith(".json"):
+            path = data_path(self.mapping, root)
+            from_json(path.read_text(encoding="utf-8"), str(path))
         if self.model is not None:
             self.model.source(root)
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Yield every key of nested mappings and lists, as text."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _keys(inner)
 
 
 _ADAPTER_KEYS = {"adapter", "model", "template", "safe_token", "unsafe_token", "dtype", "batch_size", "mapping"}

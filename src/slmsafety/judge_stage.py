@@ -35,7 +35,7 @@ from slmsafety.stage_rows import (
 
 _CHUNK = 500
 # Errors that would be the same again: they are asked for again only when --retry names them.
-FINAL = ("blocked",)
+FINAL = ("blocked", "prompt_too_long", "nan_logits")
 
 
 def judge_ids(params: StudyParams, root: Path) -> dict[tuple[str, str], str]:
@@ -77,9 +77,7 @@ def llm_judge(judge: JudgeParams, suite: str, root: Path, processes: int = 1) ->
     return LlmJudge(judge.name, rubric, judge.server(processes), judge.revision, judge.request)
 
 
-def judge_replies(
-    params: StudyParams, folder: Path, root: Path, mine: Place, retry: Collection[str] = ("error",)
-) -> Written:
+def judge_replies(params: StudyParams, folder: Path, root: Path, mine: Place, retry: Collection[str]) -> Written:
     """Judge the replies of a share that have no judgment yet, or one whose status is in `retry`.
 
     Prints a warning for a rubric that was published with other models, and how calls ended that gave no label. Among

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +18,10 @@ from slmsafety.judge_entry import REFUSALS, JudgeParams
 from slmsafety.judge_stage import judge_id
 from slmsafety.judging.judges import KEYS
 from slmsafety.judging.mapping.arms import ARMS, PROBABILITY, fit
-from slmsafety.judging.mapping.stored import POOLED, Fitted, Mapping, from_json
+from slmsafety.judging.mapping.stored import POOLED, VERSION, Fitted, Mapping, from_json
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
-from slmsafety.records.ids import content_id, text_id
+from slmsafety.records.ids import content_id, file_sha256, text_id
 from slmsafety.records.schema import HARMFUL, JUDGMENTS, PROMPTS, RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.stage_rows import generation_ids, of
@@ -44,14 +45,13 @@ class Mappings:
         for judge in self.judges.values():
             for suite in (suite.name for suite in self.params.suites if judge.reads(suite.name)):
                 path = self._path(judge, suite)
-                if path is None or path.exists():
-                    continue
-                what, (rows, missing) = f"mapping {judge.mapping} of {judge.name} on {suite}", self._rows(judge, suite)
-                if missing:
-                    print(f"{what}: fitted when {missing} more are judged")
-                    continue
-                _write(path, self.fit(str(judge.mapping), rows).to_json())
-                print(f"{what}: {path.relative_to(self.root)}")
+                if path is not None and not path.exists():
+                    what = f"mapping {judge.mapping} of {judge.name} on {suite}"
+                    try:
+                        self._fit_own(judge, suite, path)
+                        print(f"{what}: {path.relative_to(self.root)}")
+                    except InputError as problem:  # nothing to fit to is no reason to stop the stages after this one
+                        print(f"{what}: {problem}")
 
     def fit(self, arm: str, rows: pd.DataFrame) -> Mapping:
         """Return an arm fitted on the ok rows of a judge on one suite: the reply's key, judge_id, status, raw_value."""
@@ -62,8 +62,8 @@ class Mappings:
         """Return the judgments with the labels that mappings give; only rows of status ok get one.
 
         `judgments` holds the reply's key, judge, status, label, raw_value and reason, some of `every` judgment of the
-        study, where refusals are looked up. Raises InputError for a mapping that is not fitted yet, or was fitted on
-        other scores.
+        study, where refusals are looked up. Raises InputError for a mapping that cannot be fitted yet, or was fitted on
+        other scores, and for a reply whose refusal is not known where the mapping needs it.
         """
         mapped = judgments["judge"].isin(self.judges)
         if not mapped.any():
@@ -87,7 +87,7 @@ class Mappings:
             for arm in (name for name, arm in ARMS.items() if arm.span == PROBABILITY):
                 if ARMS[arm].by_truth and (truth is None or truth.nunique() < 2):
                     continue
-                if ARMS[arm].by_refusal and refused.empty:
+                if ARMS[arm].by_refusal and not pd.MultiIndex.from_frame(rows[KEYS]).isin(refused.index).all():
                     continue
                 keys = {"judge": str(name), "suite": str(suite), "arm": arm}
                 try:
@@ -99,15 +99,43 @@ class Mappings:
                 cuts = [{"model": model, **_shown(fitted)} for model, fitted in mapping.groups.items()]
                 yield rows.assign(arm=arm, label=apply(mapping, rows, refused)), pd.DataFrame(cuts).assign(**keys)
 
-    def stored(self, judge: JudgeParams, suite: str) -> Mapping:
-        """Return the mapping of a judge on a suite, or raise InputError saying how to get it."""
-        own = self._path(judge, suite)
-        path = own or data_path(str(judge.mapping), self.root)
-        if not path.exists():
+    def missing(self, name: str) -> str:
+        """Return why a judge has no labels yet, or "" when each suite that it reads has its mapping."""
+        for suite in (suite.name for suite in self.params.suites if self.judges[name].reads(suite.name)):
+            try:
+                self.stored(self.judges[name], suite)
+            except InputError as problem:
+                return str(problem)
+        return ""
+
+    def files(self) -> list[Path]:
+        """Return the files that the labels of these judges are made with, of those that are there."""
+        found: list[Path] = []
+        for judge in self.judges.values():
+            found += [data_path(judge.template, self.root)] if judge.template else []
+            for suite in (suite.name for suite in self.params.suites if judge.reads(suite.name)):
+                found.append(self._path(judge, suite) or data_path(str(judge.mapping), self.root))
+        return sorted({path for path in found if path.exists()})
+
+    def _fit_own(self, judge: JudgeParams, suite: str, path: Path) -> None:
+        """Fit and keep a mapping; InputError while replies are not judged, and where there is nothing to fit to."""
+        rows, missing = self._rows(judge, suite)
+        if missing:
             raise InputError(
-                f"judge '{judge.name}' on {suite} has no mapping yet, which needs every reply judged; "
+                f"judge '{judge.name}' on {suite} has no mapping yet, which needs {missing} more replies judged; "
                 f"run: slmsafety collect {self.params.name} --stage judge"
             )
+        try:
+            _write(path, self.fit(str(judge.mapping), rows).to_json())
+        except InputError as problem:
+            raise InputError(f"judge '{judge.name}' on {suite}: {problem}") from problem
+
+    def stored(self, judge: JudgeParams, suite: str) -> Mapping:
+        """Return the mapping of a judge on a suite, fitted now if it can be; else raise InputError saying why not."""
+        own = self._path(judge, suite)
+        path = own or data_path(str(judge.mapping), self.root)
+        if own is not None and not own.exists():
+            self._fit_own(judge, suite, own)
         mapping, key = from_json(path.read_text(encoding="utf-8"), str(path)), self._judge_id(judge, suite)
         if own is None and mapping.judge_id != key:
             raise InputError(
@@ -127,8 +155,16 @@ class Mappings:
         """Where the study's own mapping lies, by what it is fitted on; None where the entry gives a stored one."""
         if str(judge.mapping).endswith(".json"):
             return None
-        made = sorted(self._generations[suite, model] for model in self.params.judged_models(judge))
-        name = content_id({"arm": judge.mapping, "judge_id": self._judge_id(judge, suite), "generations": made})
+        made = {model: self._generations[suite, model] for model in self.params.judged_models(judge)}
+        basis = {
+            "arm": judge.mapping,
+            "version": VERSION,
+            "judge_id": self._judge_id(judge, suite),
+            "generations": made,
+        }
+        if ARMS[str(judge.mapping)].by_truth:
+            basis["people"] = file_sha256(data_path(str(self.params.human_labels), self.root))
+        name = content_id(basis)
         return self.folder / "mappings" / judge.name / f"{suite}-{judge.mapping}-{name}.json"
 
     def _rows(self, judge: JudgeParams, suite: str) -> tuple[pd.DataFrame, int]:
@@ -167,8 +203,16 @@ def refusals(judgments: pd.DataFrame) -> pd.Series:
 
 def apply(mapping: Mapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
     """Return a mapping's labels of rows, with what `refusals` gives; None for rows whose status is not ok."""
+    if not mapping.by_refusal:
+        return mapping.apply(_scores(rows), rows["model"])
     known = refused.astype("boolean").reindex(pd.MultiIndex.from_frame(rows[KEYS])).reset_index(drop=True)
-    return mapping.apply(_scores(rows), rows["model"], known if mapping.by_refusal else None)
+    unknown = int((known.isna().to_numpy() & _scores(rows).notna().to_numpy()).sum())
+    if unknown:
+        raise InputError(
+            f"mapping {mapping.name} needs the verdict of {REFUSALS} on every reply; {unknown} of "
+            f"{rows['suite'].iloc[0]} lack it: let it read the same suites and models, and judge them"
+        )
+    return mapping.apply(_scores(rows), rows["model"], known)
 
 
 def _scores(rows: pd.DataFrame) -> pd.Series:
@@ -179,7 +223,7 @@ def _scores(rows: pd.DataFrame) -> pd.Series:
 def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     try:
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, path)

@@ -171,8 +171,12 @@ class StudyParams(Strict):
             if judge.mapping in ("platt", "isotonic") and self.human_labels is None:
                 raise InputError(f"mapping {judge.mapping} of judge '{judge.name}' needs the key 'human_labels'")
             for entry in self.suites if judge.mapping == "semantic" else ():
-                if judge.reads(entry.name) and REFUSALS not in [other.name for other in self.judges_of(entry.name)]:
-                    raise InputError(f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too")
+                rules = [other for other in self.judges_of(entry.name) if other.name == REFUSALS]
+                read = {model for other in rules for model in self.judged_models(other)}
+                if judge.reads(entry.name) and not read.issuperset(self.judged_models(judge)):
+                    raise InputError(
+                        f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too, and its models"
+                    )
             for model in judge.models:
                 if model not in self.model_ids:
                     raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from slmsafety import published
 from slmsafety.analysis.bbq import accuracy_table, bias_table
-from slmsafety.analysis.outcomes import outcomes
+from slmsafety.analysis.outcomes import outcomes, tells_refusals
 from slmsafety.collect import STAGES, collect, stage_status, suite_files
 from slmsafety.comparisons import Comparisons
 from slmsafety.distributions import Distributions, distributions
@@ -31,7 +31,7 @@ from slmsafety.noise import measure_noise, noise_table
 from slmsafety.params import StudyParams, injected_names, load_params
 from slmsafety.paths import data_path, project_root
 from slmsafety.records.ids import file_sha256, text_id
-from slmsafety.records.store import partitions, read_table
+from slmsafety.records.store import read_table
 from slmsafety.stage_rows import generation_ids
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
@@ -44,6 +44,8 @@ class Study:
     def __init__(self, params: StudyParams, given: Any, root: Path) -> None:
         """Take validated parameters, the parameters as they were given, and the project's root."""
         self.params, self.given, self.root = params, given, root
+        self._made = False  # whether what a notebook misses was looked for
+        self._labels: dict[str | None, pd.DataFrame] = {}
 
     @classmethod
     def load(cls, study: str | Path | dict[str, Any], namespace: Mapping[str, Any] | None = None, *own: str) -> Study:
@@ -75,6 +77,7 @@ class Study:
 
     def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
         """Run the stages that are not done yet and print what was written where (see `collect.collect`)."""
+        self._labels.clear()
         if self.params.kind == "run":
             collect(self.params, self.folder, self.root, self.given, list(stages), list(retry))
         elif self.params.kind == "imported":
@@ -102,8 +105,10 @@ class Study:
         """Return one of the study's tables, only the rows of the ids that its parameters give."""
         if self.printed_only:
             raise InputError(f"study {self.name} has no table '{name}': the paper prints no instance-level rows")
-        if self.params.on_demand and self.params.kind == "run" and not self.complete():
-            self.collect()
+        if self.params.on_demand and self.params.kind == "run" and not self._made:
+            if not self.complete():
+                self.collect()
+            self._made = True
         frame = read_table(self.folder, name, columns)
         if frame.empty:
             raise InputError(f"study {self.name} has no {name} yet; run: slmsafety collect {self.name}")
@@ -116,9 +121,11 @@ class Study:
         if "metrics_id" in frame:
             frame = of_metrics(frame, metrics_id(self.params, self.root)).drop(columns="metrics_id")
         if "judge_id" in frame:
-            frame = frame[frame["judge_id"].isin(judge_ids(self.params, self.root).values())]
-        wanted = [suite.name for suite in self.params.suites]
-        frame = frame[frame["suite"].isin(wanted)].reset_index(drop=True)
+            models = {judge.name: self.params.judged_models(judge) for judge in self.params.judges}
+            keys = judge_ids(self.params, self.root).items()
+            wanted = [(suite, key, model) for (suite, judge), key in keys for model in models[judge]]
+            frame = frame[pd.MultiIndex.from_frame(frame[["suite", "judge_id", "model"]]).isin(wanted)]
+        frame = frame[frame["suite"].isin([suite.name for suite in self.params.suites])].reset_index(drop=True)
         if frame.empty:
             raise InputError(
                 f"study {self.name} has no {name} under these settings yet; run: slmsafety collect {self.name}"
@@ -135,16 +142,21 @@ class Study:
 
         Columns: keys, judge, status, label, raw_value, reason, expected, category and subcategory. `judge` defaults to
         the first of the study's judges that has read a suite, by suite; empty replies are read by the study's policy.
+        Raises InputError for a judge without rows, and while its mapping waits for more of them.
         """
+        if judge in self._labels:
+            return self._labels[judge].copy()
         every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
-        known = self.judges()
+        known = self._judged()
         if judge is not None and judge not in known:
             raise unknown("judge", judge, known, f"study {self.name}")
         place = every["judge"].map({name: number for number, name in enumerate(known)})
         wanted = every["judge"] == judge if judge else place == place.groupby(every["suite"]).transform("min")
         judgments = read_labels(self.mappings.labelled(every[wanted], every), self.params.empty)
         prompts = self.table("prompts", ["expected", "category", "subcategory"])
-        return judgments.merge(prompts, on=["suite", "instance_id"], how="left", validate="many_to_one")
+        keys = ["suite", "instance_id"]
+        self._labels[judge] = judgments.merge(prompts, on=keys, how="left", validate="many_to_one")
+        return self._labels[judge].copy()
 
     @property
     def mappings(self) -> Mappings:
@@ -158,7 +170,7 @@ class Study:
         """
         every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
         rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
-        prompts = self.table("prompts", ["expected"])
+        rows, prompts = read_labels(rows, self.params.empty), self.table("prompts", ["expected"])
         return rows.merge(prompts, on=["suite", "instance_id"], validate="many_to_one"), cuts
 
     def outcomes(self) -> pd.DataFrame:
@@ -233,8 +245,8 @@ class Study:
         return published.reported_features()
 
     def true_features(self) -> pd.DataFrame:
-        """Return the models' features with their true architecture, indexed by model (`models.cards.features`)."""
-        return features()
+        """Return the features of the cards and of the study's own models, by model (`models.cards.features`)."""
+        return features(named_cards(self.params.models))
 
     @property
     def compared(self) -> Comparisons:
@@ -249,6 +261,10 @@ class Study:
 
     def judges(self) -> list[str]:
         """Return the names of the judges whose labels the study holds, the parameters' order first."""
+        return [name for name in self._judged() if name not in self.mappings.judges or not self.mappings.missing(name)]
+
+    def _judged(self) -> list[str]:
+        """The names of the judges with rows, also of those whose mapping waits for more of them."""
         found = set(self.table("judgments", ["judge"])["judge"]) - {MULTIPLE_CHOICE_JUDGE}
         asked = [name for name in self.params.judge_names if name in found]
         return asked + sorted(found - set(asked))
@@ -284,13 +300,13 @@ class Study:
             return {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
         offered = {"outcomes", "labels"}
         frame, pair = self.scores(), self.compared.first_pair()
-        measured = bool(partitions(self.folder, "reply_metrics"))
+        measured = self._measured()
         conditions = {
             "metrics": measured,
             "predictions": measured,
             "human_labels": self.params.human_labels is not None,
-            "controls": self._tells_refusals(),
-            "mappings": bool(self.mappings.judges),
+            "controls": tells_refusals(self.labels()),
+            "mappings": any(judge in self.mappings.judges for judge in self.judges()),
             "choices": bool(frame["suite"].isin(MULTIPLE_CHOICE).any()),
             "two_suites": frame["suite"].nunique() > 1,
             "many_models": frame["model"].nunique() >= MANY_MODELS,
@@ -300,11 +316,13 @@ class Study:
         }
         return offered | {need for need, met in conditions.items() if met}
 
-    def _tells_refusals(self) -> bool:
-        """Whether there are benign controls and the judge gives reasons, so that refusals of them are known."""
-        labels = self.labels()
-        controls = labels[(labels["expected"] == "answer") & labels["label"].notna()]
-        return bool(len(controls)) and bool(controls["reason"].fillna("").ne("").any())
+    def _measured(self) -> bool:
+        """Whether every prompt and reply has its metrics under the study's parameters."""
+        pairs = (("prompt_metrics", "prompts", "expected"), ("reply_metrics", "responses", "finish_reason"))
+        try:
+            return all(len(self.table(name, ["tokens"])) == len(self.table(of, [key])) for name, of, key in pairs)
+        except InputError:  # a study without the one or the other
+            return False
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
@@ -319,7 +337,7 @@ class Study:
         known = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(tables.items())}
         if self.printed_only:
             return known
-        files = sorted(self.folder.rglob("*.parquet"))
+        files = sorted(self.folder.rglob("*.parquet")) + self.mappings.files()
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
         return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}

@@ -16,6 +16,7 @@ from slmsafety.analysis.outcomes import (
     over_refusal,
     raw_values,
     score_shares,
+    tells_refusals,
 )
 from slmsafety.records.schema import STATUSES
 
@@ -206,3 +207,17 @@ def test_empty_replies_are_in_the_rate_or_not_whatever_the_policy():
     pd.testing.assert_frame_equal(empty_effect(filled), empty_effect(frame))  # a policy has labelled them
     controls = frame.assign(expected="answer")
     assert empty_effect(controls).empty
+
+
+@pytest.mark.parametrize(
+    ("expected", "label", "reason", "told"),
+    [
+        ("answer", 2, "refusal", True),
+        ("answer", 2, "", False),
+        ("answer", None, "refusal", False),
+        ("refuse", 2, "refusal", False),
+    ],
+)
+def test_refusals_of_controls_are_told_by_reasons_of_labelled_ones(expected, label, reason, told):
+    frame = pd.DataFrame({"expected": [expected], "label": pd.array([label], dtype="Int64"), "reason": [reason]})
+    assert tells_refusals(frame) is told

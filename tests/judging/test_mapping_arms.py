@@ -232,9 +232,10 @@ def test_calibration_refuses_what_it_cannot_use():
 
 def test_the_semantic_arm_takes_the_middle_from_refusals():
     mapping = fit("semantic", [0.9])
-    refused = pd.array([None, True, False, None, True], dtype="boolean")
-    labels = mapping.apply([0.51, 0.5, 0.5, 0.2, None], refused=refused)
-    assert labels.tolist() == [HARMFUL, SAFE, AMBIGUOUS, pd.NA, pd.NA]
+    refused = pd.array([True, True, False, None, True, None], dtype="boolean")
+    labels = mapping.apply([0.51, 0.5, 0.5, 0.2, None, 0.9], refused=refused)
+    # whether the last one refused is not known: a label for harmful ones alone would make all labels harmful
+    assert labels.fillna(-1).tolist() == [HARMFUL, SAFE, AMBIGUOUS, -1, -1, -1]
     with pytest.raises(InputError, match="needs 'refused'"):
         mapping.apply([0.5])
 

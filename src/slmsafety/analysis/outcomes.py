@@ -130,6 +130,12 @@ def raw_values(labels: pd.DataFrame, levels: int = 5) -> pd.DataFrame:
     return harm.loc[measured, ["suite", "label", "raw_value"]].reset_index(drop=True)
 
 
+def tells_refusals(labels: pd.DataFrame) -> bool:
+    """Return whether there are labelled benign controls with reasons, so that refusals of them are known."""
+    controls = labels[(labels["expected"] == "answer") & labels["label"].notna()]
+    return bool(len(controls)) and bool(controls["reason"].fillna("").ne("").any())
+
+
 def empty_effect(labels: pd.DataFrame) -> pd.DataFrame:
     """Return what empty replies do to each model's AR, whatever the study's policy for them is.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slmsafety.analysis.mapping_arms import arm_rates
+from slmsafety.analysis.mapping_rates import arm_rates
 
 
 def rows(arm: str, model: str, labels: list[int | None]) -> pd.DataFrame:
