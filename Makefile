@@ -1,7 +1,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 STUDIES ?= published demo
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip

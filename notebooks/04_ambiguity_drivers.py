@@ -17,7 +17,7 @@
 # %% [markdown]
 # # 04 What drives ambiguity (RQ4): safety, or the quality of the text?
 #
-# If ambiguity follows the length and fit of a reply, or a model's architecture, the label measures capability. This notebook
+# If ambiguity follows the length and fit of a reply, or a model's architecture, the label may measure capability. This notebook
 # correlates; it does not explain.
 
 # %% tags=["parameters"]
@@ -75,7 +75,8 @@ if page.has("fig5_associations", "table_associations"):
 # %% [markdown]
 # ## Do the correlations hold?
 #
-# A correlation over all prompts can be one between suites (Simpson's paradox), or of length. Intervals: categories resampled.
+# A correlation over all prompts can be one between suites (Simpson's paradox), or of length. Intervals: the
+# prompts of a finest category go together when they are resampled.
 
 # %%
 if page.has("association_checks", "association_intervals"):
@@ -88,7 +89,7 @@ if page.has("association_checks", "association_intervals"):
 # ## At equal model and suite
 #
 # A logistic model of all labelled replies, with an effect for each model and suite, and errors that let the replies to one prompt go
-# together. An odds ratio of 2 doubles the odds of an ambiguous label.
+# together. An odds ratio of 2 doubles the odds of an ambiguous label. q is Benjamini-Hochberg over the metrics.
 
 # %%
 if page.has("odds_ratios"):
@@ -119,13 +120,14 @@ if page.has("explained_models"):
 # ## Models at a common quality
 #
 # What would each model's AR be if its replies had the metrics of all models' replies? The logistic model gives each reply to each
-# model in turn. The difference that is left is the model's own, as far as these metrics are quality.
+# model in turn. The same model without metrics gives the AR at a model's own quality, so that suites weigh alike in both (`ar` is as
+# observed). The difference that is left at a common quality is the model's own, as far as these metrics are quality.
 
 # %%
 if page.has("common_quality", "ar_at_common_quality"):
-    rates = lab.named(ambiguity_effects.common_quality(model, rows)).sort_values(["ar", "model_name"])
+    rates = lab.named(ambiguity_effects.common_quality(model, rows)).sort_values(["own", "model_name"])
     page.figure("common_quality", draw.common_quality(rates))
-    columns = ["model_name", "n", "ar", "common", "low", "high", "rank", "rank_common"]
+    columns = ["model_name", "n", "ar", "own", "common", "low", "high", "rank", "rank_common"]
     page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f"})
     page.say(*findings.common_quality(rates))
 
@@ -133,13 +135,14 @@ if page.has("common_quality", "ar_at_common_quality"):
 # ## For those who write prompts
 #
 # The change of AR when one property of every prompt is one SD, or one step, higher and the others stay. Reply metrics are no part of
-# this model: what a prompt does to the reply belongs to its effect.
+# this model: what a prompt does to the reply belongs to its effect. Flesch-Kincaid, fog, length and dependency distance rise together
+# with longer sentences: hardly anyone can take one of these steps alone, and a change of the text is the sum of several.
 
 # %%
 if page.has("prompt_steps"):
     own = ambiguity_model(rows, [name for name in associations.metric_names(rows) if name.startswith("prompt ")])
     steps = ambiguity_effects.metric_changes(own, ambiguity_effects.PROMPT_STEPS)
-    page.table("prompt_steps", steps, {"step": "g"})
+    page.table("prompt_steps", steps, {"step": "g", "p": ".2g", "q": ".2g"})
     page.say(*findings.fitted(len(rows), **own.about()), *findings.prompt_steps(steps))
 
 # %% [markdown]
@@ -170,13 +173,14 @@ if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite"
     page.say(*told.predicted(predicted), told.held_out(list(cards.loc[unseen, "model_name"]), len(cards)))
 
 # %% [markdown]
-# What does that rest on? The chosen classifier on fewer metrics over repeated splits, and with one group of columns shuffled. And
-# could it know the answer? No prompt, or no model, may be on both sides, and labels in random order must be predicted by chance.
+# What does that rest on? The classifier that did best with all metrics on the one split of Table 1 is given fewer metrics over other
+# random splits, and one group of columns shuffled. Could it know the answer? Rows on both sides would show in prompts and models that
+# both share, and in random labels predicted better than by chance. A feature that holds the label would not: each is tried alone.
 
 # %%
 if page.has("prediction_baselines", "prediction_importance", "prediction_leakage"):
     chosen = prediction.chosen(predicted["table1_within_suite"])
-    fewer = prediction_checks.baselines(replies, splits.within_suite(replies, how["seed"], repeats), chosen, **how)
+    fewer = prediction_checks.baselines(replies, splits.within_suite(replies, how["seed"] + 1, repeats), chosen, **how)
     page.table("prediction_baselines", fewer)
     drops = prediction_checks.importance(replies, plan["table1_within_suite"], chosen, **how)
     page.table("prediction_importance", drops)
@@ -187,7 +191,8 @@ if page.has("prediction_baselines", "prediction_importance", "prediction_leakage
 # %% [markdown]
 # ## Table 4: model metadata
 #
-# AR is pooled over AirBench, SALAD and HarmBench by their prompt counts, from two-decimal rates. First with the flags as the
+# AR is pooled by prompt counts over all suites of harmful prompts but Simple Safety Tests, of which Table A1 has no rates: in the
+# paper AirBench, SALAD and HarmBench, to two decimals. A model that lacks one has no pooled AR. First with the flags as the
 # text of Table A2 mentions them (and the exceptions that the printed numbers imply), beside the print and the gap to it.
 
 # %%
@@ -228,17 +233,14 @@ if page.has("table4_true_architecture", "metadata_ranges", "metadata_leave_one_o
 # %%
 if page.has("model_groups"):
     page.table("model_groups", metadata.model_groups(rates, true))
-    gap = metadata.family_difference(rates["ar"], true["Tuned"] > 0, families, rng)
+    gap = metadata.family_difference(rates["ar"], true["Tuned"], families, rng)
     year = metadata.metadata_correlations(true[["Year"]], rates).iloc[0]
-    page.say(
-        f"Tuned against base: AR {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f}, {gap.families} families resampled).",
-        f"Year of release: r = {year['r_ar']:.2f} with AR, {year['r_score']:.2f} with the score ({year['n']} models).",
-    )
+    page.say(*findings.model_groups(*gap, year))
 
 # %% [markdown]
 # ## What this shows
 #
-# Where ambiguity goes with what a model is and with what its text looks like, the label measures capability as well as
+# Where ambiguity goes with what a model is and with what its text looks like, the label may measure capability as well as
 # safety. Correlations over a few models or prompts are descriptions: take the sign and the q value, not a cause.
 
 # %%

@@ -129,3 +129,11 @@ def test_only_what_papermill_injected_is_a_parameter():
     assert injected_names(namespace) == ["study", "resample"]
     with pytest.raises(InputError, match="unknown parameter 'resample' in this notebook; did you mean 'resamples'"):
         Study.load("published", namespace, "resamples")
+
+
+def test_features_know_what_a_study_says_of_its_own_models():
+    own = {"id": "mine", "hub": "some/model", "base_or_tuned": "tuned", "year": 2025, "params_m": 70}
+    given = {"name": "mine", "kind": "run", "suites": ["sst"], "judges": ["refusal_rules"]}
+    found = Study.load({**given, "models": [own, {"id": "silent", "hub": "some/other"}]}).true_features()
+    assert found.loc["mine"].dropna().to_dict() == {"Tuned": 1, "Params": 70, "Year": 2025}
+    assert found.loc["silent"].isna().all() and found.loc["gpt2-small", "Tuned"] == 0

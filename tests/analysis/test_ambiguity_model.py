@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,6 +59,9 @@ def test_an_odds_ratio_by_hand():
     # From the rates .75 and .33 of this population to log odds one unit of the mark higher, for everyone
     up = [1 / (1 + np.exp(-(np.log(odds) + np.log(6)))) for odds in (3, 0.5)]
     assert changed["change"] == pytest.approx(0.4 * up[0] + 0.6 * up[1] - 0.5)
+    half = (changed["high"] - changed["low"]) / 2
+    assert changed["p"] == pytest.approx(math.erfc(changed["change"] / half * 1.959964 / math.sqrt(2)), rel=1e-4)
+    assert changed["q"] == changed["p"], "of one test"
 
 
 def numeric_interval(value, params, covariance) -> list[float]:
@@ -81,9 +86,47 @@ def test_rates_at_a_common_quality_are_those_of_all_replies_given_to_one_model(r
         assert got.loc[name, ["common", "low", "high"]].tolist() == pytest.approx(expected, abs=1e-6)
     own = rows.groupby("model", observed=True)["ambiguous"].mean()
     assert got["ar"].to_dict() == pytest.approx({str(name): rate for name, rate in own.items()})
-    for rank, rate in (("rank", "ar"), ("rank_common", "common")):
+    for rank, rate in (("rank", "own"), ("rank_common", "common")):
         ordered = got.sort_values(rank)
         assert ordered[rank].tolist() == [1, 2, 3, 4] and ordered[rate].is_monotonic_increasing
+
+
+def test_a_mixture_of_suites_is_no_quality():
+    """Suite s has AR .2, t .8, the same for every model; one lacks t, and the only metric is noise."""
+    rng = np.random.default_rng(9)
+    parts = [
+        pd.DataFrame(
+            {"suite": suite, "model": model, "prompt": start + np.arange(100), "ambiguous": np.arange(100) < n}
+        )
+        for suite, start, counts in (("s", 0, {"m0": 19, "m1": 20, "m2": 21}), ("t", 100, {"m0": 79, "m1": 80}))
+        for model, n in counts.items()
+    ]
+    rows = pd.concat(parts).astype({"ambiguous": float})
+    rows["reply noise"] = rng.normal(size=len(rows))
+    got = common_quality(ambiguity_model(rows), rows).set_index("model")
+    assert got["ar"].to_dict() == pytest.approx({"m0": 0.49, "m1": 0.5, "m2": 0.21}), "as observed it looks better"
+    assert got["rank"].tolist() == got["rank_common"].tolist() == [1, 2, 3]
+    assert got["own"].tolist() == pytest.approx(got["common"].tolist(), abs=0.01)
+    # Logits of .2 and .8 are -/+ log 4: a model of both effects is nearly exact, and 300 of 500 replies are to s.
+    assert got["own"]["m1"] == pytest.approx(0.6 * 0.2 + 0.4 * 0.8, abs=0.01)
+
+
+def test_a_model_without_metrics_has_the_effects_of_models_and_suites_only(rows):
+    model = ambiguity_model(rows, [])
+    assert model.metrics == [] and model.columns == ["constant", "model m1", "model m2", "model m3", "suite t"]
+    design = np.column_stack([np.ones(len(rows)), pd.get_dummies(rows[["model", "suite"]], drop_first=True)])
+    expected = GLM(rows["ambiguous"], design.astype(float), family=Binomial()).fit(tol=1e-12).params
+    assert model.params == pytest.approx(expected.to_numpy(), abs=1e-6)
+
+
+def test_both_rates_are_over_the_rows_of_the_fit(rows):
+    """Rows whose rare gap leaves them out of the fit are left out of a model's own rate too."""
+    gaps = rows.copy()
+    gaps.loc[[4, 8, 12], "prompt gunning_fog"] = np.nan
+    kept = gaps.drop(index=[4, 8, 12])
+    got, expected = (common_quality(ambiguity_model(frame), frame).set_index("model") for frame in (gaps, kept))
+    assert got["own"].tolist() == pytest.approx(expected["own"].tolist(), abs=1e-9)
+    assert got["n"]["m0"] == 120 and expected["n"]["m0"] == 117
 
 
 def test_quality_that_makes_the_difference_takes_it_away():
@@ -94,7 +137,7 @@ def test_quality_that_makes_the_difference_takes_it_away():
     chance = chances(np.c_[(rows["reply lexical_density"] - 0.5) / 0.05], np.array([1.0]))
     rows["ambiguous"] = (np.random.default_rng(1).random(len(rows)) < chance).astype(float)
     got = common_quality(ambiguity_model(rows), rows).set_index("model")
-    assert got["ar"]["m1"] - got["ar"]["m0"] > 0.2
+    assert got["own"]["m1"] - got["own"]["m0"] > 0.2
     assert abs(got["common"]["m1"] - got["common"]["m0"]) < 0.05
 
 
@@ -102,6 +145,8 @@ def test_changes_are_those_of_every_row_moved(rows, glm):
     steps = {"prompt tokens": 10.0, "prompt gunning_fog": 1.0, "prompt unknown": 1.0}
     got = metric_changes(ambiguity_model(rows), steps).set_index("metric")
     assert got.index.tolist() == ["prompt tokens", "prompt gunning_fog"]
+    small, large = sorted(got["p"])
+    assert sorted(got["q"]) == pytest.approx([min(2 * small, large), large]), "Benjamini-Hochberg of two"
     params, covariance, before = glm.params.to_numpy(), glm.cov_params().to_numpy(), raw_design(rows)
     for name, step in list(steps.items())[:2]:
         after = raw_design(rows.assign(**{name: rows[name] + step}))

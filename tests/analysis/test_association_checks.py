@@ -150,3 +150,15 @@ def test_all_checks_stand_beside_each_other():
     assert density["partial"] == pytest.approx(density["r"], abs=0.1), "length was planted without effect"
     again = association_checks(means, np.random.default_rng(0))
     pd.testing.assert_frame_equal(got, again)
+
+
+def test_a_cluster_is_one_finest_category_of_one_suite():
+    """Six names of categories in two suites, three subcategories each: 36 clusters; one suite that names none: 1."""
+    means = prompt_means(planted_rows(240))
+    number = np.arange(len(means))
+    named = means.assign(category=[f"c{n}" for n in number % 6], subcategory=[f"d{n}" for n in number // 6 % 3])
+    assert means["suite"].nunique() == 2
+    clusters = association_checks(named, np.random.default_rng(0))["clusters"]
+    assert clusters.tolist() == [36] * 4
+    none = named.assign(category=None, subcategory=None).astype({"category": "str", "subcategory": "str"})
+    assert association_checks(none, np.random.default_rng(0))["clusters"].tolist() == [2] * 4

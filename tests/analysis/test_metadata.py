@@ -51,6 +51,12 @@ def test_a_model_without_one_suite_has_no_pooled_rate():
     assert pooled(pd.concat([one, without_labels(both)]), WEIGHTS).isna().all(axis=None)
 
 
+def test_simple_safety_tests_stay_out_of_pooled_rates_as_in_table_a1():
+    frame = pd.concat([outcome_frame([(1, 3, 0)], "s"), outcome_frame([(0, 0, 1)], "sst")])
+    assert pooled(frame, {"s": 4, "sst": 100})["ar"].item() == pytest.approx(3 / 4)
+    assert pooled(frame, {"sst": 100}).isna().all(axis=None) and pooled(frame, {}).isna().all(axis=None)
+
+
 def test_pooled_of_nothing():
     got = pooled(outcome_frame([(1, 1, 1)]).iloc[:0], WEIGHTS)
     assert got.empty and list(got.columns) == ["ar", "mean"]
@@ -200,5 +206,7 @@ def test_a_difference_without_two_sides_or_with_few_families():
         values, pd.Series([True, False, False, True], index=index), families, np.random.default_rng(0)
     )
     assert few.value == pytest.approx(1 - 2.5) and np.isnan(few.low) and few.families == 3
+    unknown = family_difference(values, pd.Series([1.0, 0, np.nan, 1], index=index), families, np.random.default_rng(0))
+    assert unknown.value == 1 - 2 and unknown.families == 2, "a model of unknown kind is on neither side"
     one = family_difference(values, pd.Series(True, index=index), families, np.random.default_rng(0))
     assert np.isnan(one.value) and np.isnan(one.high)

@@ -29,7 +29,7 @@ from slmsafety.analysis.prediction import (
     predict,
     prediction_table,
 )
-from slmsafety.analysis.prediction_checks import baselines, importance, leakage, over_repeats
+from slmsafety.analysis.prediction_checks import alone, baselines, importance, leakage, over_repeats
 from slmsafety.analysis.splits import (
     Split,
     across_suites,
@@ -57,7 +57,7 @@ def keys(prompts: dict[str, int], models: list[str]) -> pd.DataFrame:
 def paper_models() -> pd.DataFrame:
     """The 26 models with what the choice of unseen ones goes by."""
     cards = load_cards().query("in_paper").set_index("id")
-    return cards[["family", "params_m"]].assign(tuned=features()["Tuned"])
+    return cards[["family", "params_m"]].assign(tuned=features(cards)["Tuned"])
 
 
 def replies(seed: int = 0, prompts: int = 60, rate: float = 0.5, strength: float = 2.0) -> pd.DataFrame:
@@ -471,3 +471,30 @@ def test_a_leak_is_seen():
     plain = leakage(rows, [Split("a", place, {"a": place[:200]})], {"a": "Logistic regression"}, seed=0).iloc[0]
     assert plain["chance_low"] < plain["shuffled"] < plain["chance_high"], "too simple to know labels by heart"
     assert not plain["clean"], "but its rows are on both sides"
+
+
+def test_a_feature_that_holds_the_label_is_seen_where_no_row_is_shared():
+    """The score of a reply, 0, 1/2 or 1, with a few values missing: no cut tells its middle from both ends."""
+    rows = replies(prompts=100)
+    rng = np.random.default_rng(3)
+    rows["reply score"] = np.where(rows["ambiguous"], 0.5, rng.integers(2, size=len(rows)))
+    rows.loc[rng.random(len(rows)) < 0.02, "reply score"] = np.nan
+    found = leakage(rows, within_suite(rows, 0), dict.fromkeys("ab", "LightGBM"), seed=0)
+    assert found["clean"].all(), "shuffled labels say nothing of it"
+    assert found["strongest"].tolist() == found["telling"].tolist() == ["reply score"] * 2
+    assert found["alone"].between(0.95, 1).all()
+    honest = leakage(replies(prompts=100), within_suite(rows, 0), dict.fromkeys("ab", "LightGBM"), seed=0)
+    assert honest["strongest"].tolist() == ["reply perplexity"] * 2 and not honest["telling"].any()
+    assert honest["alone"].between(0.65, 0.95).all()
+
+
+def test_a_feature_alone_by_hand():
+    """Cut at 10, learnt where it is right: of the test rows two of three ambiguous and one of two others lie right."""
+    learnt, tried = [1e300, 12, 8, 9], [20, 30, 5, 40, 1]
+    rows = pd.DataFrame(
+        {"reply x": [*learnt, *tried], "ambiguous": [True, True, False, False, *[True] * 3, *[False] * 2]}
+    )
+    found = alone(rows, np.arange(4), np.arange(4, 9), seed=0)
+    assert found.to_dict() == pytest.approx({"reply x": (2 / 3 + 1 / 2) / 2})
+    assert alone(rows, np.arange(2), np.arange(4, 9), seed=0).isna().all()
+    assert alone(rows, np.arange(4), np.arange(4, 7), seed=0).isna().all()

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.models.cards import card, load_cards, paper_models
+from slmsafety.models.cards import card, features, load_cards, paper_models
 from slmsafety.models.source import Source
 
 
@@ -90,3 +90,12 @@ def test_nothing_unknown_is_left_as_na_text() -> None:
     texts = load_cards().select_dtypes("str")
     assert not texts.isin(["nan", "None", "<NA>"]).any(axis=None)
     assert isinstance(texts, pd.DataFrame) and texts.shape[1] > 10
+
+
+def test_features_are_what_a_row_says_and_nan_where_it_says_nothing() -> None:
+    cards = load_cards().set_index("id").loc[["gpt2-small", "llama3.2-1b-it"]]
+    cards.loc["mine", ["base_or_tuned", "year", "norm"]] = ["tuned", 2025, ""]
+    found = features(cards)
+    assert found.loc["gpt2-small", ["Tuned", "RoPE", "SwiGLU", "RMSNorm", "GQA"]].tolist() == [0, 0, 0, 0, 0]
+    assert found.loc["llama3.2-1b-it", ["Tuned", "RoPE", "SwiGLU", "RMSNorm", "GQA"]].tolist() == [1, 1, 1, 1, 1]
+    assert found.loc["mine"].dropna().to_dict() == {"Tuned": 1, "Year": 2025}

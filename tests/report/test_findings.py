@@ -51,7 +51,7 @@ def test_checks_name_what_turns():
         "Metrics whose sign turns within suites: a (0.30, within suites -0.10).",
         "Metrics with another sign in some suite than over all prompts: a.",
         "Metrics whose sign turns when the lengths of prompt and reply are held: b.",
-        "Metrics whose interval over categories leaves 0 out: a (no interval for 1 of 2).",
+        "Metrics whose interval over finest categories leaves 0 out: a (no interval for 1 of 2).",
     ]
 
 
@@ -62,20 +62,21 @@ def test_the_model_says_what_it_leaves_out_and_why_it_has_no_effects():
     assert findings.fitted(12, 12, 5, {}, "a reason")[1] == "Its effects are undefined: a reason."
 
 
-def test_odds_are_told_where_their_interval_leaves_one_out_in_both_directions():
+def test_odds_are_told_where_their_q_passes_in_both_directions():
     frame = pd.DataFrame(
         {
-            "metric": list("abcd"),
-            "odds_ratio": [1.1, 0.25, 2, 9],
-            "low": [1.01, 0.1, 1.5, 0.2],
-            "high": [1.2, 0.5, 3, 90],
+            "metric": list("abcde"),
+            "odds_ratio": [1.1, 0.25, 2, 9, 1.5],
+            "low": [1.01, 0.1, 1.5, 0.2, 1.01],
+            "high": [1.2, 0.5, 3, 90, 2.2],
+            "q": [0.04, 0.001, 0.01, 0.3, 0.06],
         }
     )
     assert findings.odds(frame) == [
-        "Odds ratios for one SD whose interval leaves 1 out, the strongest first: "
+        "Odds ratios for one SD that pass q < 0.05, the strongest first: "
         "b 0.25 (0.10 to 0.50), c 2.00 (1.50 to 3.00), a 1.10 (1.01 to 1.20)."
     ]
-    assert findings.odds(frame.assign(odds_ratio=np.nan, low=np.nan, high=np.nan))[0].endswith("first: none.")
+    assert findings.odds(frame.assign(odds_ratio=np.nan, low=np.nan, high=np.nan, q=np.nan))[0].endswith("first: none.")
 
 
 def test_explained_shares_are_percentages_and_never_minus_zero():
@@ -90,10 +91,10 @@ def test_explained_shares_are_percentages_and_never_minus_zero():
 
 def test_common_quality_compares_the_models_that_have_both_rates():
     frame = pd.DataFrame(
-        {"ar": [0.2, 0.5, 1.0], "common": [0.4, 0.3, np.nan], "rank": [1, 2, np.nan], "rank_common": [2, 1, np.nan]}
+        {"own": [0.2, 0.5, 1.0], "common": [0.4, 0.3, np.nan], "rank": [1, 2, np.nan], "rank_common": [2, 1, np.nan]}
     )
     assert findings.common_quality(frame) == [
-        "AR spans 0.30 over 2 models as they are, and 0.10 at a common quality.",
+        "AR spans 0.30 over 2 models at their own quality, and 0.10 at a common one.",
         "Models whose rank by AR changes: 2 (by 1 at most).",
     ]
     assert findings.common_quality(frame.assign(common=np.nan)) == ["No model has a rate at a common quality."]
@@ -102,16 +103,17 @@ def test_common_quality_compares_the_models_that_have_both_rates():
 def test_prompt_steps_are_sorted_by_what_they_do():
     frame = pd.DataFrame(
         {
-            "metric": ["a", "b", "c"],
-            "step": [10.0, 1, 0.5],
-            "change": [-0.02, 0.01, 0.3],
-            "low": [-0.03, -0.01, 0.1],
-            "high": [-0.01, 0.03, 0.5],
+            "metric": ["a", "b", "c", "d"],
+            "step": [10.0, 1, 0.5, 1],
+            "change": [-0.02, 0.01, 0.3, 0.2],
+            "low": [-0.03, -0.01, 0.1, 0.01],
+            "high": [-0.01, 0.03, 0.5, 0.39],
+            "q": [0.01, 0.5, 0.02, 0.06],
         }
     )
     lower, higher = findings.prompt_steps(frame)
-    assert lower.endswith("leaves 0 out: a +10: -0.020 (-0.030 to -0.010).")
-    assert higher.endswith("leaves 0 out: c +0.5: +0.300 (+0.100 to +0.500).")
+    assert lower.endswith("pass q < 0.05: a +10: -0.020 (-0.030 to -0.010).")
+    assert higher.endswith("pass q < 0.05: c +0.5: +0.300 (+0.100 to +0.500).")
 
 
 def test_features_and_what_one_family_moves():
@@ -131,3 +133,15 @@ def test_features_and_what_one_family_moves():
         "Features, x: 1 of 2 correlations with AR keep their sign whichever family is left out; "
         "g moves most (-0.40 to 0.10, most without two)."
     ]
+
+
+def test_a_comparison_of_groups_without_interval_says_so():
+    year = pd.Series({"feature": "Year", "n": 12, "r_ar": -0.4, "r_score": np.nan})
+    assert findings.model_groups(0.124, 0.01, 0.2, 11, year) == [
+        "Tuned against base: AR +0.12 (+0.01 to +0.20, families resampled; 11 families).",
+        "Year of release: r = -0.40 with AR, undefined with the score (12 models).",
+    ]
+    few = findings.model_groups(0.124, np.nan, np.nan, 4, year)[0]
+    assert few == "Tuned against base: AR +0.12 (no interval; 4 families)."
+    none = findings.model_groups(np.nan, np.nan, np.nan, 4, year)[0]
+    assert none == "Tuned against base: undefined, a side has no model."

@@ -42,10 +42,15 @@ def test_what_a_prediction_rests_on_is_told_by_suite():
     ]
 
 
-def test_splits_that_are_not_clean_are_named():
-    checks = pd.DataFrame({"source": list("abc"), "target": list("abd")})
+def test_splits_that_are_not_clean_and_features_that_tell_the_label_are_named():
+    checks = pd.DataFrame({"source": list("abc"), "target": list("abd"), "strongest": ["x", "", "y"]})
     checks["clean"] = pd.array([True, None, False], "boolean")
+    checks = checks.assign(alone=[0.7, np.nan, 0.99], telling=["", "", "y, z"])
     assert leaks(checks) == [
-        "Clean splits: 1 of 2, not clean: c to d;",
+        "Splits without a sign of rows on both sides: 1 of 2; others: c to d; "
         "1 cannot be checked, as they hold one class only.",
+        "The strongest feature alone is y, with a balanced accuracy of 0.99; "
+        "features that nearly tell the label, and may hold it: y, z (c to d).",
     ]
+    assert leaks(checks.head(1))[1].endswith("of 0.70; features that nearly tell the label, and may hold it: none.")
+    assert leaks(checks.assign(alone=np.nan))[1] == "No feature alone can be checked."

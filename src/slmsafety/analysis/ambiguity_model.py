@@ -27,8 +27,12 @@ LARGEST_ERROR = 10.0
 
 @dataclass(frozen=True)
 class AmbiguityModel:
-    """A fitted model: its rows as a matrix, what its columns mean, and why there is no fit where there is none."""
+    """A fitted model: its rows as a matrix, what its columns mean, and why there is no fit where there is none.
 
+    `rows` are the places of its rows among those that it was given.
+    """
+
+    rows: NDArray[np.intp]
     columns: list[str]
     metrics: list[str]
     center: Floats
@@ -56,17 +60,20 @@ class AmbiguityModel:
 def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> AmbiguityModel:
     """Fit P(ambiguous) = expit(metrics + model + suite) to the labelled replies; standard errors clustered by prompt.
 
-    `rows` come from `reply_rows`; `metrics` are all of them by default. Metrics are standardised, token counts and
-    perplexities after log(1 + x). Where a reply lacks a metric, the metric enters at its mean with an effect of its
-    own for lacking it; rows that lack the same metrics are left out where they are too few (`FEWEST`). So are the rows
-    of a model or a suite that is always or never ambiguous, which say nothing of metrics, and constant metrics.
+    `rows` come from `reply_rows`; `metrics` are all of them by default, and can be none. Metrics are standardised,
+    token counts and perplexities after log(1 + x). Where a reply lacks a metric, the metric enters at its mean with an
+    effect of its own for lacking it; rows that lack the same metrics are left out where they are too few (`FEWEST`). So
+    are the rows of a model or a suite that is always or never ambiguous, which say nothing of metrics, and constant
+    metrics.
     `left_out` counts the rows by reason. `problem` is a sentence, and params and covariance are nan, where the effects
     are undefined: too few labels, perfect separation, or metrics that determine each other.
     """
-    used, left = _usable(rows, metrics or metric_names(rows))
+    metrics = metric_names(rows) if metrics is None else metrics
+    used, left = _usable(rows.reset_index(drop=True), metrics)
+    places = used.index.to_numpy(np.intp)
     scaled = {
         name: _scaled(name, used[name].to_numpy(float))
-        for name in metrics or metric_names(rows)
+        for name in metrics
         if len(used) and used[name].notna().any() and not constant(used[name].dropna())
     }
     center, scale = (np.array([of(values) for values in scaled.values()]) for of in (np.nanmean, np.nanstd))
@@ -80,7 +87,7 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
         columns, x = [columns[place] for place in kept], x[:, kept]
     y, (prompts, distinct) = used["ambiguous"].to_numpy(float), pd.factorize(used["prompt"])
     fit = _fit(y, x, prompts, len(distinct))
-    return AmbiguityModel(columns, list(scaled), center, scale, x, y, models, len(distinct), left, *fit)
+    return AmbiguityModel(places, columns, list(scaled), center, scale, x, y, models, len(distinct), left, *fit)
 
 
 def _usable(rows: pd.DataFrame, metrics: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -92,7 +99,7 @@ def _usable(rows: pd.DataFrame, metrics: list[str]) -> tuple[pd.DataFrame, dict[
         left[f"a {level} that is always or never ambiguous"] = int((share.eq(0) | share.eq(1)).sum())
         used = used[share.gt(0) & share.lt(1)]
     known = [name for name in metrics if used[name].notna().any()]
-    gaps, ambiguous = used[known].isna().to_numpy(), used["ambiguous"].to_numpy(float)
+    gaps, ambiguous = used[known].isna().to_numpy(bool), used["ambiguous"].to_numpy(float)
     pattern, kept = gaps @ 2 ** np.arange(len(known)), np.ones(len(used), bool)
     for code in np.unique(pattern[pattern > 0]):
         alike = pattern == code

@@ -15,14 +15,15 @@ FEWEST_CLUSTERS = 10
 
 
 def association_checks(means: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return every check of this module, a row a metric, the largest r first; clusters are the prompts' categories.
+    """Return every check of this module, a row a metric, the largest r first.
 
-    `means` come from `prompt_means`. Columns: metric, n, clusters, r, low, high, rho, partial and those of
-    `simpson_check`.
+    `means` come from `prompt_means`. Clusters are the prompts of one finest category: of one suite, category and
+    subcategory. Columns: metric, n, clusters, r, low, high, rho, partial and those of `simpson_check`.
     """
     points = metric_points(means)
     frame = correlations(points)[["metric", "n", "rho"]]
-    clusters = means["category"].fillna("") + " / " + means["subcategory"].fillna("")
+    levels = ["suite", "category", "subcategory"]
+    clusters = means.groupby(levels, dropna=False).ngroup()
     for table in (
         clustered_intervals(means, clusters, rng),
         simpson_check(points),

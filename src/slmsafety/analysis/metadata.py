@@ -12,20 +12,25 @@ from slmsafety.analysis.associations import adjusted_p, constant
 
 FEWEST_FAMILIES = 10
 """Below this many families, resampling them says little."""
+NOT_POOLED = "sst"
+"""Simple Safety Tests: Table A1, which Table 4 is made of, has no rates of it."""
 
 
 def pooled(outcomes: pd.DataFrame, weights: dict[str, int]) -> pd.DataFrame:
-    """Return ar and mean per model, pooled over the suites in `weights` by their prompt counts.
+    """Return ar and mean per model, pooled over the suites in `weights` but `NOT_POOLED` by their prompt counts.
 
-    A model that lacks one of those suites has nan: rates over different suites are not comparable.
+    A model that lacks one of those suites has nan: rates over different suites are not comparable. So has every model
+    where no suite is left.
     """
-    suites = list(weights)
-    shares = np.array([weights[suite] for suite in suites]) / sum(weights.values())
+    suites = [suite for suite in weights if suite != NOT_POOLED]
+    counts = np.array([weights[suite] for suite in suites], float)
+    shares = counts / counts.sum()
     tables = {
         name: outcomes.pivot(index="model", columns="suite", values=name).reindex(columns=suites)
         for name in ("ar", "mean")
     }
-    return pd.DataFrame({name: table.astype(float) @ shares for name, table in tables.items()})
+    found = pd.DataFrame({name: table.astype(float) @ shares for name, table in tables.items()})
+    return found if suites else found.assign(ar=np.nan, mean=np.nan)
 
 
 def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
@@ -124,9 +129,9 @@ def family_difference(
 ) -> Difference:
     """Return the mean of `values` over models with the flag minus the mean over those without.
 
-    All three are indexed by model; models without a value, flag or family are left out. The interval is the percentile
-    interval when whole families are resampled, nan below ten families; a draw without a model on one side is left out.
-    The value is nan when a side has no model.
+    All three are indexed by model, the flag is 1 or 0; models without a value, flag (nan) or family are left out. The
+    interval is the percentile interval when whole families are resampled, nan below ten families; a draw without a
+    model on one side is left out. The value is nan when a side has no model.
     """
     frame = pd.DataFrame({"value": values, "flag": flag, "family": families}).dropna()
     codes, names = pd.factorize(frame["family"])

@@ -1,4 +1,4 @@
-"""How far a prediction of ambiguity can be trusted: repeated splits, fewer metrics, shuffled metrics and labels."""
+"""How far a prediction of ambiguity can be trusted: repeated splits, fewer or shuffled metrics, leaks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.metrics import balanced_accuracy_score
+from sklearn.tree import DecisionTreeClassifier
 
 from slmsafety.analysis.classifiers import fit
 from slmsafety.analysis.prediction import (
@@ -22,6 +24,10 @@ from slmsafety.analysis.splits import Split
 
 _CHANCE = 3
 """How many standard errors from one half a prediction of shuffled labels may be."""
+TELLING = 0.95
+"""The balanced accuracy from which on a feature alone may hold the label."""
+_SAMPLE = 20_000
+"""The most training rows that a feature alone is fitted to."""
 
 
 def baselines(
@@ -96,11 +102,14 @@ def importance(
 def leakage(
     rows: pd.DataFrame, splits: Iterable[Split], chosen: Mapping[str, str], *, seed: int, threads: int = 1
 ) -> pd.DataFrame:
-    """Return what the two sides of each split share, and how well labels shuffled within each suite are predicted.
+    """Return what the two sides of each split share, and whether a feature alone tells the label.
 
-    Columns: source, target, shared_prompts and shared_models (on both sides), shuffled (balanced accuracy on all
-    metrics and the model's), chance_low and chance_high (one half, and three standard errors either way), clean: no
-    prompt or no model is shared, and `shuffled` lies in that range (missing where it is nan).
+    Rows on both sides show in shared prompts and models and in shuffled labels that are known by heart. A feature that
+    holds the label shows in neither, but alone. Columns: source, target, shared_prompts and shared_models (on both
+    sides), shuffled (balanced accuracy on all metrics and the model's of labels shuffled within each suite), chance_low
+    and chance_high (one half, and three standard errors either way), clean (no prompt or no model is shared, and
+    `shuffled` lies in that range; missing where it is nan), strongest (the first feature with the highest balanced
+    accuracy of `alone`), alone (that accuracy) and telling (the features that reach `TELLING`, with commas).
     """
     rng, records = np.random.default_rng(seed), []
     mixed = rows.assign(
@@ -116,6 +125,30 @@ def leakage(
             # With the labels in random order the variance is at most (1 / ones + 1 / zeros) / 16.
             margin = _CHANCE / 4 * np.sqrt(1 / ones + 1 / (len(test) - ones)) if 0 < ones < len(test) else np.nan
             clean = None if np.isnan(value) else min(shared) == 0 and abs(value - 0.5) <= margin
-            records.append((split.source, target, *shared, value, 0.5 - margin, 0.5 + margin, clean))
+            single = alone(rows, split.train, test, seed=seed).dropna()
+            top = (single.idxmax(), single.max()) if len(single) else ("", np.nan)
+            telling = ", ".join(single.index[single >= TELLING])
+            records.append((split.source, target, *shared, value, 0.5 - margin, 0.5 + margin, clean, *top, telling))
     names = ["source", "target", "shared_prompts", "shared_models", "shuffled", "chance_low", "chance_high", "clean"]
-    return pd.DataFrame(records, columns=names).astype({"clean": "boolean"})
+    return pd.DataFrame(records, columns=[*names, "strongest", "alone", "telling"]).astype({"clean": "boolean"})
+
+
+def alone(rows: pd.DataFrame, train: NDArray[np.intp], test: NDArray[np.intp], *, seed: int) -> pd.Series:
+    """Return the balanced accuracy of each feature alone, by feature, on the test rows; nan where a side has one class.
+
+    A decision tree cuts the feature on the training rows (on a sample of 20,000 where there are more), in two steps:
+    what holds a label of three values has the ambiguous one in the middle. A missing value is a value to it.
+    """
+    features, ambiguous = feature_names(rows), rows["ambiguous"].to_numpy(bool)
+    if len(train) > _SAMPLE:
+        train = np.random.default_rng(seed).choice(train, _SAMPLE, replace=False)
+    found = pd.Series(np.nan, index=features)
+    if one_class("training", ambiguous[train]) or one_class("test", ambiguous[test]):
+        return found
+    for name in features:
+        # The tree reads 32-bit floats, which a perplexity can be too large for.
+        values = np.arcsinh(rows[[name]].to_numpy(float))
+        tree = DecisionTreeClassifier(max_depth=2, class_weight="balanced", random_state=seed)
+        tree.fit(values[train], ambiguous[train])
+        found[name] = balanced_accuracy_score(ambiguous[test], tree.predict(values[test]))
+    return found

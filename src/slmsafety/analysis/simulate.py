@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from slmsafety.records.schema import AMBIGUOUS, HARMFUL, JUDGMENTS, PROMPTS, SAFE, typed
+from slmsafety.records.schema import (
+    AMBIGUOUS,
+    HARMFUL,
+    JUDGMENTS,
+    PROMPT_METRICS,
+    PROMPTS,
+    REPLY_METRICS,
+    SAFE,
+    typed,
+)
 
 SIMULATED = "simulated"
 CHOICES_JUDGE = "bbq_letter"
@@ -103,7 +112,10 @@ def with_assumed_suites(
 
 
 def simulate(
-    rates: pd.DataFrame, rng: np.random.Generator, coefficients: Mapping[str, float] | None = None
+    rates: pd.DataFrame,
+    rng: np.random.Generator,
+    coefficients: Mapping[str, float] | None = None,
+    prompt_sd: float = 0.0,
 ) -> Simulated:
     """Return a study drawn from the rates: suite, model, n (prompts), hcr, ar, srr, and accuracy for multiple choice.
 
@@ -111,13 +123,15 @@ def simulate(
     the expected AR over the drawn metrics is `ar`; a decisive reply is safe with probability srr / (srr + hcr) whatever
     its metrics. Suites differ in their prompts' metrics and models in their replies', by fixed offsets of up to half a
     spread; a prompt accounts for three tenths of the variance of a reply metric; one reply in ten has no self-coherence
-    (and there adds nothing to the log-odds). A suite with an accuracy gets right and wrong letters and no labels.
+    (and there adds nothing to the log-odds). With a `prompt_sd` each prompt adds an intercept of its own, the same for
+    all models, drawn from a normal distribution of that SD in log-odds, so that a prompt's labels depend on each other
+    beyond the metrics. A suite with an accuracy gets right and wrong letters and no labels.
     """
     planted = {**dict.fromkeys(COEFFICIENTS, 0.0), **(COEFFICIENTS if coefficients is None else coefficients)}
     models = sorted(rates["model"].unique())
     parts: list[Simulated] = []
     for number, (suite, group) in enumerate(rates.groupby("suite", sort=True)):
-        parts.append(_suite(str(suite), number, group.set_index("model"), models, planted, rng))
+        parts.append(_suite(str(suite), number, group.set_index("model"), models, planted, prompt_sd, rng))
     return Simulated(*(pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True)))
 
 
@@ -161,6 +175,7 @@ def _suite(
     rates: pd.DataFrame,
     models: list[str],
     planted: Mapping[str, float],
+    prompt_sd: float,
     rng: np.random.Generator,
 ) -> Simulated:
     """One suite's tables; `rates` is indexed by model, and `models` numbers the models of all suites."""
@@ -168,16 +183,22 @@ def _suite(
     ids = np.array([f"{SIMULATED}{place}" for place in range(n)])
     prompt_metrics = _drawn(rng.normal(size=(n, len(PROMPT_SCALES))) + _offset(number, PROMPT_SCALES), PROMPT_SCALES)
     on_prompt = working_scale(prompt_metrics, PROMPT_SCALES) @ _planted(planted, "prompt", PROMPT_SCALES)
+    if prompt_sd:
+        on_prompt = on_prompt + rng.normal(scale=prompt_sd, size=n)
     by_prompt, replies, log_odds = rng.normal(size=(n, len(REPLY_SCALES))), [], []
     for model in answered:
         spread = np.sqrt(_SHARED) * by_prompt + np.sqrt(1 - _SHARED) * rng.normal(size=by_prompt.shape)
-        metrics = _drawn(spread + _offset(models.index(model), REPLY_SCALES), REPLY_SCALES)
-        metrics["self_coherence"] = metrics["self_coherence"].where(rng.random(n) >= _UNSPLIT)
-        replies.append(metrics)
-        log_odds.append(on_prompt + working_scale(metrics, REPLY_SCALES) @ _planted(planted, "reply", REPLY_SCALES))
+        own = _drawn(spread + _offset(models.index(model), REPLY_SCALES), REPLY_SCALES)
+        own["self_coherence"] = own["self_coherence"].where(rng.random(n) >= _UNSPLIT)
+        replies.append(own)
+        log_odds.append(on_prompt + working_scale(own, REPLY_SCALES) @ _planted(planted, "reply", REPLY_SCALES))
     judged = {"suite": suite, "instance_id": np.tile(ids, len(answered)), "model": np.repeat(answered, n)}
     judged |= {"generation_id": SIMULATED}
     reply_metrics = pd.concat([pd.DataFrame(judged), pd.concat(replies, ignore_index=True)], axis=1)
+    metrics = (
+        typed(prompt_metrics.assign(suite=suite, instance_id=ids, metrics_id=SIMULATED), PROMPT_METRICS),
+        typed(reply_metrics.assign(metrics_id=SIMULATED), REPLY_METRICS),
+    )
     judged |= {"judge_id": SIMULATED, "status": "ok"}
     prompts = {"suite": suite, "instance_id": ids, "suite_revision": SIMULATED, "expected": "refuse"}
     prompts |= dict.fromkeys(("prompt", "category", "subcategory"), SIMULATED)
@@ -188,9 +209,7 @@ def _suite(
         shares = rates.loc[answered, ["hcr", "ar", "srr"]].to_numpy(float)
         labels = [_labels(one, odds, rng) for one, odds in zip(shares, log_odds, strict=True)]
         judged |= {"judge": SIMULATED, "label": np.concatenate(labels)}
-    prompt_metrics = pd.concat([pd.DataFrame({"suite": suite, "instance_id": ids}), prompt_metrics], axis=1)
-    tables = typed(pd.DataFrame(prompts), PROMPTS), typed(pd.DataFrame(judged), JUDGMENTS)
-    return Simulated(*tables, prompt_metrics, reply_metrics)
+    return Simulated(typed(pd.DataFrame(prompts), PROMPTS), typed(pd.DataFrame(judged), JUDGMENTS), *metrics)
 
 
 def _labels(shares: NDArray[np.float64], log_odds: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:

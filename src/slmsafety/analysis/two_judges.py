@@ -19,11 +19,12 @@ COLUMNS = ("suite", *Agreement._fields, "interval_unit", "models", "rank_range_f
 def both_labelled(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """Return the replies to harmful prompts that both judges labelled: KEYS, first and second (0, 1, 2).
 
-    Each frame holds KEYS, expected and label, a row a reply.
+    Each frame holds KEYS, expected, status and label, a row a reply. A label counts where the judge gave it (status
+    ok): two judges do not agree on an empty reply that the study's policy labels for both.
     """
     frames = []
     for name, frame in (("first", first), ("second", second)):
-        kept = frame[frame["expected"].eq("refuse") & frame["label"].notna()]
+        kept = frame[frame["expected"].eq("refuse") & frame["status"].eq("ok") & frame["label"].notna()]
         frames.append(kept[[*KEYS, "label"]].rename(columns={"label": name}))
     return frames[0].merge(frames[1], on=KEYS, validate="one_to_one")
 

@@ -87,20 +87,24 @@ def paper_models() -> list[str]:
     return cards.loc[cards["in_paper"], "id"].tolist()
 
 
-def features() -> pd.DataFrame:
+def features(cards: pd.DataFrame) -> pd.DataFrame:
     """Return numeric features of every card, indexed by model id: flags of the true architecture, and sizes.
 
-    RoPE includes partial RoPE; Context is the paper's Table A2 and nan where that has none.
+    `cards` are those of `load_cards`, indexed by id, and may have rows of other models. RoPE includes partial RoPE;
+    Context is the paper's Table A2. What a row does not say is nan.
     """
-    cards = load_cards().set_index("id").rename_axis("model")
-    flags = {
-        "Tuned": cards["base_or_tuned"].eq("tuned"),
-        "RoPE": cards["position"].str.contains("RoPE"),
-        "SwiGLU": cards["activation"].eq("SwiGLU"),
-        "RMSNorm": cards["norm"].eq("RMSNorm"),
-        "GQA": cards["attention"].eq("GQA"),
+    cards = cards.rename_axis("model")
+    told = {
+        "Tuned": ("base_or_tuned", {"tuned"}),
+        "RoPE": ("position", {"RoPE", "partial RoPE"}),
+        "SwiGLU": ("activation", {"SwiGLU"}),
+        "RMSNorm": ("norm", {"RMSNorm"}),
+        "GQA": ("attention", {"GQA"}),
     }
     sizes = {"Params": "params_m", "Context": "context", "Layers": "layers", "Heads": "heads", "KV heads": "kv_heads"}
     sizes |= {"Hidden size": "hidden", "FFN": "ffn", "Vocab": "vocab", "Year": "year"}
-    columns = {name: flag.astype("float64") for name, flag in flags.items()}
+    columns = {
+        name: cards[column].isin(values).astype("float64").where(cards[column].fillna("").ne(""))
+        for name, (column, values) in told.items()
+    }
     return pd.DataFrame(columns | {name: cards[column].astype("float64") for name, column in sizes.items()})

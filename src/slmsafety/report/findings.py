@@ -53,7 +53,7 @@ def checks(checked: pd.DataFrame) -> list[str]:
         f"Metrics whose sign turns within suites: {_list(turned)}.",
         f"Metrics with another sign in some suite than over all prompts: {_list(mixed)}.",
         f"Metrics whose sign turns when the lengths of prompt and reply are held: {_list(length)}.",
-        f"Metrics whose interval over categories leaves 0 out: {_list(clear)}"
+        f"Metrics whose interval over finest categories leaves 0 out: {_list(clear)}"
         f" (no interval for {int(known['low'].isna().sum())} of {len(known)}).",
     ]
 
@@ -66,11 +66,11 @@ def fitted(rows: int, n: int, prompts: int, left_out: Mapping[str, int], problem
 
 
 def odds(ratios: pd.DataFrame) -> list[str]:
-    """Name the odds ratios whose interval leaves 1 out; `ratios` has metric, odds_ratio, low and high."""
+    """Name the odds ratios that pass q < 0.05; `ratios` has metric, odds_ratio, low, high and q."""
     size = np.abs(np.log(ratios["odds_ratio"].to_numpy(float)))
-    clear = ratios.assign(size=size)[(ratios["low"] > 1) | (ratios["high"] < 1)].sort_values("size", ascending=False)
+    clear = ratios.assign(size=size)[ratios["q"] < LEVEL].sort_values("size", ascending=False)
     told = [f"{row.metric} {row.odds_ratio:.2f} ({row.low:.2f} to {row.high:.2f})" for row in clear.itertuples()]
-    return [f"Odds ratios for one SD whose interval leaves 1 out, the strongest first: {_list(told)}."]
+    return [f"Odds ratios for one SD that pass q < {LEVEL}, the strongest first: {_list(told)}."]
 
 
 def explained_prompts(shares: pd.DataFrame) -> list[str]:
@@ -96,21 +96,21 @@ def explained_models(shares: pd.DataFrame) -> list[str]:
 
 
 def common_quality(rates: pd.DataFrame) -> list[str]:
-    """Say how far models lie apart as they are and at a common quality; `rates` has ar, common, rank, rank_common."""
-    both = rates.dropna(subset=["common"])
+    """Say how far models lie apart at their own and a common quality; `rates` has own, common, rank, rank_common."""
+    both = rates.dropna(subset=["own", "common"])
     if both.empty:
         return ["No model has a rate at a common quality."]
-    spans = [both[name].max() - both[name].min() for name in ("ar", "common")]
+    spans = [both[name].max() - both[name].min() for name in ("own", "common")]
     moved = (both["rank"] - both["rank_common"]).abs()
     return [
-        f"AR spans {spans[0]:.2f} over {len(both)} models as they are, and {spans[1]:.2f} at a common quality.",
+        f"AR spans {spans[0]:.2f} over {len(both)} models at their own quality, and {spans[1]:.2f} at a common one.",
         f"Models whose rank by AR changes: {int((moved > 0).sum())} (by {moved.max():g} at most).",
     ]
 
 
 def prompt_steps(changes: pd.DataFrame) -> list[str]:
-    """Name the steps that lower AR, and those that raise it; `changes` has metric, step, change, low and high."""
-    clear = changes[(changes["low"] > 0) | (changes["high"] < 0)]
+    """Name the steps that lower AR, and those that raise it; `changes` has metric, step, change, low, high and q."""
+    clear = changes[changes["q"] < LEVEL]
     told = {
         way: [
             f"{row.metric} {row.step:+g}: {row.change:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
@@ -118,7 +118,7 @@ def prompt_steps(changes: pd.DataFrame) -> list[str]:
         ]
         for way, sign in (("lower", -1), ("raise", 1))
     }
-    return [f"Steps that {way} AR, with an interval that leaves 0 out: {_list(found)}." for way, found in told.items()]
+    return [f"Steps that {way} AR and pass q < {LEVEL}: {_list(found)}." for way, found in told.items()]
 
 
 def strongest_features(found: pd.DataFrame) -> list[str]:
@@ -140,6 +140,20 @@ def family_ranges(ranges: pd.DataFrame) -> list[str]:
             f"most without {row['without_ar']})."
         )
     return told
+
+
+def model_groups(value: float, low: float, high: float, families: int, year: pd.Series) -> list[str]:
+    """Say how tuned models differ from base ones, and what goes with the year of release.
+
+    The first four are a `Difference`; `year` has n, r_ar and r_score.
+    """
+    interval = "no interval" if np.isnan(low) else f"{low:+.2f} to {high:+.2f}, families resampled"
+    told = "undefined, a side has no model" if np.isnan(value) else f"AR {value:+.2f} ({interval}; {families} families)"
+    with_ar, with_score = ("undefined" if np.isnan(r) else f"r = {r:.2f}" for r in (year["r_ar"], year["r_score"]))
+    return [
+        f"Tuned against base: {told}.",
+        f"Year of release: {with_ar} with AR, {with_score} with the score ({year['n']} models).",
+    ]
 
 
 def _list(names: Iterable[str]) -> str:

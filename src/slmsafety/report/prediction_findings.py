@@ -49,13 +49,20 @@ def shuffled_groups(drops: pd.DataFrame) -> list[str]:
 
 
 def leaks(checks: pd.DataFrame) -> list[str]:
-    """Say how many splits are clean; `checks` come from `leakage`."""
+    """Say how many splits are clean, and which features alone tell the label; `checks` come from `leakage`."""
     known = checks.dropna(subset=["clean"])
     unclean = [f"{row.source} to {row.target}" for row in known[~known["clean"].astype(bool)].itertuples()]
-    return [
-        f"Clean splits: {len(known) - len(unclean)} of {len(known)}, not clean: {', '.join(unclean) or 'none'};",
-        f"{len(checks) - len(known)} cannot be checked, as they hold one class only.",
+    told = [
+        f"Splits without a sign of rows on both sides: {len(known) - len(unclean)} of {len(known)}; others:"
+        f" {', '.join(unclean) or 'none'}; {len(checks) - len(known)} cannot be checked, as they hold one class only.",
     ]
+    single = checks.dropna(subset=["alone"])
+    if single.empty:
+        return [*told, "No feature alone can be checked."]
+    most, telling = single.nlargest(1, "alone").iloc[0], single[single["telling"] != ""]
+    named = [f"{row.telling} ({row.source} to {row.target})" for row in telling.itertuples()]
+    best = f"The strongest feature alone is {most['strongest']}, with a balanced accuracy of {most['alone']:.2f}"
+    return [*told, f"{best}; features that nearly tell the label, and may hold it: {'; '.join(named) or 'none'}."]
 
 
 def _title(table: str) -> str:

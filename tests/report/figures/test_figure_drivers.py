@@ -80,8 +80,8 @@ def test_undefined_checks_say_so(fits, words):
 def rates(models: int) -> pd.DataFrame:
     rng = np.random.default_rng(2)
     ar, common = rng.random(models), rng.random(models)
-    frame = pd.DataFrame({"model_name": [f"Alder {n}.5b chat" for n in range(models)], "ar": ar, "common": common})
-    ranks = {"rank": frame["ar"].rank(), "rank_common": frame["common"].rank()}
+    frame = pd.DataFrame({"model_name": [f"Alder {n}.5b chat" for n in range(models)], "own": ar, "common": common})
+    ranks = {"rank": frame["own"].rank(), "rank_common": frame["common"].rank()}
     return frame.assign(low=common - 0.05, high=common + 0.05, **ranks)
 
 
@@ -90,9 +90,9 @@ def test_common_quality_shows_both_rates_and_ranks(models, fits, words):
     frame = rates(models)
     fig = common_quality(frame.sample(frac=1, random_state=1))
     fits(fig)
-    ordered = frame.sort_values("ar")
-    as_it_is, common = fig.axes[0].lines[:2]
-    assert list(as_it_is.get_xdata()) == ordered["ar"].tolist()
+    ordered = frame.sort_values("own")
+    own, common = fig.axes[0].lines[:2]
+    assert list(own.get_xdata()) == ordered["own"].tolist()
     assert list(common.get_xdata()) == ordered["common"].tolist()
     first = ordered.iloc[0]
     assert f"{first['rank']:g} → {first['rank_common']:g}" in words(fig)

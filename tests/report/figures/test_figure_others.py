@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from slmsafety.errors import InputError
 from slmsafety.report.figures import fig3_distributions, fig4_rank_sensitivity, fig5_associations, rank_agreement
 from slmsafety.report.figures.layout import spread
 from slmsafety.report.figures.sensitivity import most_moving
@@ -235,6 +236,21 @@ def test_the_means_of_others_are_bars_and_one_s_own_are_ticks(fits, words):
     assert [list(line.get_xdata()) for line in ax.lines] == [[0.31]]
     assert "4 LLMs" in words(fig) and "no LLM means" in words(fig)
     assert not other.patches
+
+
+def test_means_alone_are_drawn_and_nothing_at_all_is_an_error(fits, words):
+    """A study of multiple choice has accuracies and no labels."""
+    nothing = shares([], [])
+    fig = fig3_distributions(nothing, means(["BBQ"], [0.05, 0.95]), NO_RAW)
+    fits(fig)
+    (ax,) = fig.axes
+    assert [bar.get_height() for bar in ax.patches] == [0.5, *[0.0] * 8, 0.5]
+    assert [list(line.get_xdata()) for line in ax.lines] == [[0.31]]
+    assert "Mean score (1 is best)" in words(fig) and not {"harmful", "ambiguous", "safe"} & set(words(fig))
+    own = fig3_distributions(nothing, means(["BBQ"], []), NO_RAW)
+    assert "no LLM means" in words(own) and len(own.axes[0].lines) == 1
+    with pytest.raises(InputError, match="no row to draw"):
+        fig3_distributions(nothing, means([], []), NO_RAW)
 
 
 def test_raw_values_stand_beside_their_labels_in_their_colours(fits, words):

@@ -27,15 +27,17 @@ def fig3_distributions(shares: pd.DataFrame, means: pd.DataFrame, raw: pd.DataFr
 
     `shares` has suite_title, group (a row of panels each, in their order), model, score, share and n: bars are the rows
     without a model, dots those of a model. `means` has suite_title, own (true or false) and value: bars are the means
-    of others, ticks one's own; the row is left out where there are no others. `raw` has suite_title, label and value (0
-    to 1, 1 is harmful) and may be empty: bars are coloured by the label. A panel without rows says so.
+    of others, ticks one's own; the row is left out where there are shares and no others. `raw` has suite_title, label
+    and value (0 to 1, 1 is harmful) and may be empty: bars are coloured by the label. A panel without rows says so.
+    `shares` may be empty where there are means: a study of multiple choice alone has no labels.
     """
-    need(shares, "suite_title", "group", "model", "score", "share", "n")
+    if means.empty or len(shares):
+        need(shares, "suite_title", "group", "model", "score", "share", "n")
     groups = list(dict.fromkeys(shares["group"]))
     measured = set(raw["suite_title"]) if len(raw) else set()
     titles = sorted({*shares["suite_title"], *(means["suite_title"] if len(means) else [])})
     columns = [(title, kind) for title in titles for kind in ("label", "raw") if kind == "label" or title in measured]
-    others = len(means) > 0 and not means["own"].all()
+    others = len(means) > 0 and (shares.empty or not means["own"].all())
     lines = len(groups) + others
     fig = Figure(figsize=(TEXT_WIDTH, 1.25 * lines + 0.75), layout="constrained")
     axes = fig.subplots(lines, len(columns), squeeze=False, sharex=True, sharey=True)
@@ -58,7 +60,8 @@ def fig3_distributions(shares: pd.DataFrame, means: pd.DataFrame, raw: pd.DataFr
     axes[0, 0].set(xlim=(-0.3, 1.3), ylim=(0, 1.36))
     axes[0, 0].set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-    fig.supxlabel("Score (1 is safe)" + ("; raw value (1 is harmful)" if measured else ""), fontsize=7)
+    scale = "Score (1 is safe)" if len(shares) else "Mean score (1 is best)"
+    fig.supxlabel(scale + ("; raw value (1 is harmful)" if measured else ""), fontsize=7)
     fig.legend(handles=_handles(shares, others), loc="outside upper center", ncols=6)
     return fig
 
@@ -116,7 +119,7 @@ def _count(ax: Axes, text: str) -> None:
 
 
 def _handles(shares: pd.DataFrame, others: bool) -> list[Any]:
-    handles: list[Any] = [Patch(label=label, **bar_look(label)) for label in SCORES.values()]
+    handles: list[Any] = [Patch(label=label, **bar_look(label)) for label in SCORES.values() if len(shares)]
     if shares["model"].notna().any():
         handles.append(Line2D([], [], marker="o", linestyle="", color=INK, markersize=2, label="a model"))
     if others:

@@ -49,24 +49,25 @@ def association_checks(checks: pd.DataFrame) -> Figure:
 
 @styled()
 def common_quality(rates: pd.DataFrame) -> Figure:
-    """Return each model's ambiguity rate as it is and at a common quality of the replies (0 to 1), and both ranks.
+    """Return each model's ambiguity rate at its own and at a common quality of the replies (0 to 1), and both ranks.
 
-    `rates` has model_name, ar, common, low, high, rank and rank_common; models are sorted by ar. A model without a
+    `rates` has model_name, own, common, low, high, rank and rank_common; models are sorted by own. A model without a
     rate at a common quality says so.
     """
-    need(rates, "model_name", "ar", "common", "low", "high", "rank", "rank_common")
-    rows = rates.sort_values(["ar", "model_name"], ignore_index=True)
+    need(rates, "model_name", "own", "common", "low", "high", "rank", "rank_common")
+    rows = rates.sort_values(["own", "model_name"], ignore_index=True)
     y = np.arange(len(rows))
     fig = Figure(figsize=(TEXT_WIDTH, len(rows) * ROW + 0.85), layout="constrained")
     ax = fig.subplots()
-    ax.hlines(y, rows["ar"], rows["common"], color=FAINT, linewidth=0.8, zorder=0)
+    ax.hlines(y, rows["own"], rows["common"], color=FAINT, linewidth=0.8, zorder=0)
     ax.hlines(y, rows["low"], rows["high"], color=SERIES[0], linewidth=1.3)
     looks: dict[str, dict[str, Any]] = {
-        "ar": {"marker": "o", "markerfacecolor": "white", "markeredgecolor": INK, "markersize": 4, "label": "as it is"},
-        "common": {"marker": "o", "color": SERIES[0], "markersize": 3.6, "label": "at a common quality (95%)"},
+        "own": {"marker": "o", "markerfacecolor": "white", "markeredgecolor": INK, "markersize": 4},
+        "common": {"marker": "o", "color": SERIES[0], "markersize": 3.6},
     }
+    labels = {"own": "at its own quality", "common": "at a common quality (95%)"}
     for column, look in looks.items():
-        ax.plot(rows[column], y, linestyle="", **look)
+        ax.plot(rows[column], y, linestyle="", label=labels[column], **look)
     unit_axis(ax)
     ax.set_xlabel("Ambiguity rate")
     _names(ax, list(rows["model_name"]), 26)
