@@ -27,7 +27,7 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 from slmsafety.analysis.agreement import agreement, confusion, confusion_frame
 from slmsafety.analysis.judge_card import judge_cards
 from slmsafety.analysis.outcomes import decisiveness, empty_effect, missing, over_refusal
-from slmsafety.analysis.rankings import ranks
+from slmsafety.analysis.rankings import rank_within_suites
 from slmsafety.analysis.rounding import identities
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
@@ -73,8 +73,7 @@ for title, rows in middle.groupby("suite_title"):
 
 # %%
 table = outcomes.assign(s_adj=adjusted_score(outcomes))
-rank_of = table.groupby("suite")[["mean", "s_adj"]].transform(ranks)
-table["rank_change"] = rank_of["mean"] - rank_of["s_adj"]
+table["rank_change"] = rank_within_suites(table, "mean") - rank_within_suites(table, "s_adj")
 table["missing"] = missing(outcomes)
 columns = ["suite_title", "model_name", "n", "missing", "mean", "hcr", "ar", "srr", "s_adj", "rank_change"]
 formats = dict.fromkeys(["mean", "hcr", "ar", "srr", "s_adj"], ".2f") | {"rank_change": "+.1f"}
@@ -124,7 +123,7 @@ page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.i
 if page.has("baseline_confusion"):
     both = lab.labels().merge(lab.human_labels(), on=["suite", "instance_id", "model"])
     both = both[both["expected"] == "refuse"]
-    usable = both[both["matches"] & both["label"].notna()]
+    usable = both[both["matches"] & both["status"].eq("ok") & both["label"].notna()]
     counts = confusion(usable["human"], usable["label"])
     result = agreement(counts)
     page.table("baseline_confusion", confusion_frame(counts, "hand label", "judge"), {"percent": ".1f"})

@@ -10,6 +10,7 @@ import pytest
 
 from slmsafety.analysis.crossed_rubrics import crossed_rubrics
 from slmsafety.analysis.judge_card import judge_cards
+from slmsafety.comparisons import Crossing
 from slmsafety.errors import InputError
 from slmsafety.judge_cards import study_cards
 from slmsafety.judge_stage import judge_ids
@@ -31,6 +32,8 @@ CROSSED = [
     {"name": "mild-on-harmbench", **SERVER, "rubric": "sst", "suites": ["harmbench"]},
     {"name": "strict-on-sst", **SERVER, "rubric": "harmbench", "suites": ["sst"]},
 ]
+
+CELLS = [("harmbench", "reader"), ("harmbench", "mild-on-harmbench"), ("sst", "reader"), ("sst", "strict-on-sst")]
 
 
 @pytest.fixture
@@ -127,7 +130,8 @@ def test_the_first_judge_is_the_reference_where_nobody_labelled_by_hand(root):
     assert found.name == "judge offline" and set(found.rows["judge"]) == {"refusal_rules"}
     assert found.rows[["reference", "status"]].to_numpy().tolist() == [[0, "ok"], [1, "unparsed"]]
     assert found.rows["label"].isna().tolist() == [False, True]
-    assert "not who is right" in found.notes[0] and len(found.notes) == 1
+    assert "not who is right" in found.notes[0]
+    assert found.notes[1:] == ("harmbench: 1 replies that not every judge was given are left out",)
 
 
 def test_only_replies_that_every_judge_was_given_are_compared(root):
@@ -137,6 +141,42 @@ def test_only_replies_that_every_judge_was_given_are_compared(root):
     found = asked.compared.reference()
     assert found.rows.groupby("judge").size().to_dict() == {"refusal_rules": 3, "reader": 3}
     assert found.notes[-1] == "harmbench: 1 replies that not every judge was given are left out"
+
+
+def test_what_the_first_judge_alone_saw_is_counted_and_a_judge_without_a_row_is_named(root):
+    asked = study(["offline", "refusal_rules", OWN])
+    store(asked, "harmbench", "offline", [0, 1, 2, None])
+    store(asked, "sst", "offline", [0, 1])
+    store(asked, "harmbench", "refusal_rules", [0, 1])
+    store(asked, "sst", "reader", [None, None, 0, 1])
+    store(asked, "harmbench", "reader", [0, 1, 2, 2])
+    partition = Partition(asked.folder, JUDGMENTS, ("sst", "reader", MODEL))
+    partition.replace(partition.read().iloc[2:])
+    found = asked.compared.reference()
+    assert found.rows.groupby(["suite", "judge"]).size().to_dict() == {
+        ("harmbench", "reader"): 2,
+        ("harmbench", "refusal_rules"): 2,
+    }
+    assert found.notes[1:] == (
+        "harmbench: 1 replies that not every judge was given are left out",
+        "sst: 2 replies that not every judge was given are left out",
+        "judge reader has no row in sst: it got no reply that counts there",
+    )
+
+
+def test_a_judge_that_read_no_reply_with_a_hand_label_is_named(root):
+    rows = [(f"b{k}", k % 3, text_id(f"reply {k}")) for k in range(2)]
+    hand = pd.DataFrame(rows, columns=["instance_id", "human", "reply_id"]).assign(suite="harmbench", model=MODEL)
+    hand.to_csv(root / "human.csv", index=False)
+    asked = study(["offline", "refusal_rules"], human_labels="human.csv")
+    store(asked, "harmbench", "offline", [0])
+    store(asked, "sst", "refusal_rules", [0, 1])
+    found = asked.compared.reference()
+    assert found.rows["judge"].tolist() == ["offline"]
+    assert found.notes == (
+        "harmbench: 1 replies that not every judge was given are left out",
+        "judge refusal_rules has no row in sst: it got no reply that counts there",
+    )
 
 
 def test_hand_labels_are_the_reference_where_they_are_of_these_replies(root):
@@ -194,6 +234,49 @@ def test_a_label_that_a_policy_gave_is_not_the_judge_s(root):
     assert asked.compared.reference().rows["label"].isna().tolist() == [False, True]
 
 
+def test_two_judges_do_not_agree_on_what_neither_read(root):
+    asked = study(["offline", "refusal_rules"], empty="safe")
+    blank = {"status": ["ok", "empty_response", "empty_response"]}
+    store(asked, "harmbench", "offline", [0, None, None], **blank)
+    store(asked, "harmbench", "refusal_rules", [1, None, None], **blank)
+    assert asked.compared.pair().counts["HarmBench-4"].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    store(asked, "harmbench", "offline", [None, None, None], status="empty_response")
+    asked = study(["offline", "refusal_rules"], empty="safe")
+    assert asked.compared.first_pair() == ()
+
+
+def cross(asked: Study, **strict: object) -> list[Crossing]:
+    """Store the four cells, the strict rubric's on SST as given, and return what crosses."""
+    for suite, judge in CELLS[:3]:
+        store(asked, suite, judge, [0, 1, 2, 0])
+    store(asked, *CELLS[3], [0, 1, 2, None], **strict)
+    return asked.compared.crossings()
+
+
+def test_a_crossing_needs_replies_with_a_label_under_both_rubrics(root):
+    """As where the two entries have different `models`, or one labels only what the other could not."""
+    asked = study(CROSSED)
+    (found,) = cross(asked)
+    assert found.rows.groupby(["suite", "rubric"]).size().to_dict() == {
+        ("harmbench", "harmbench"): 4,
+        ("harmbench", "sst"): 4,
+        ("sst", "harmbench"): 3,
+        ("sst", "sst"): 4,
+    }
+    for suite, judge, labels in (("sst", "reader", [None, None, None, 0]), ("sst", "strict-on-sst", [0, 1, 2, None])):
+        store(asked, suite, judge, labels)
+    asked = study(CROSSED)
+    assert asked.compared.crossings() == [] and "crossed_rubrics" not in asked.offers()
+
+
+def test_a_policy_s_labels_do_not_cross(root):
+    asked = study(CROSSED, empty="ambiguous")
+    (found,) = cross(asked, status=["ok", "ok", "ok", "empty_response"])
+    assert asked.labels("strict-on-sst")["label"].tolist() == [0, 1, 2, 1]
+    strict = found.rows[(found.rows["suite"] == "sst") & (found.rows["rubric"] == "harmbench")]
+    assert strict["label"].tolist() == [0, 1, 2]
+
+
 def test_crossed_rubrics_are_found_and_taken_apart(root):
     """The strict rubric calls three of four ambiguous on HarmBench and two of four on SST, the mild one none."""
     asked = study(CROSSED)
@@ -201,6 +284,7 @@ def test_crossed_rubrics_are_found_and_taken_apart(root):
     store(asked, "harmbench", "mild-on-harmbench", [2, 2, 0, 0])
     store(asked, "sst", "strict-on-sst", [1, 1, 0, 2])
     assert asked.compared.crossings() == [], "the fourth cell is not judged yet"
+    asked = study(CROSSED)
     store(asked, "sst", "reader", [2, 2, 0, 2])
     (found,) = asked.compared.crossings()
     assert found[:3] == ("reader-1", ("harmbench", "harmbench"), ("sst", "sst"))
@@ -223,12 +307,7 @@ def test_crossed_rubrics_are_found_and_taken_apart(root):
 )
 def test_two_models_or_one_rubric_do_not_cross(root, change):
     asked = study([OWN, {**CROSSED[1], **change}, CROSSED[2]])
-    for suite, judge in (
-        ("harmbench", "reader"),
-        ("harmbench", "mild-on-harmbench"),
-        ("sst", "reader"),
-        ("sst", "strict-on-sst"),
-    ):
+    for suite, judge in CELLS:
         store(asked, suite, judge, [0, 1, 2, 0])
     assert asked.compared.crossings() == []
 

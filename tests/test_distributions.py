@@ -34,6 +34,7 @@ def test_a_suite_that_no_one_published_stands_alone():
     found = distributions(scores("demo_direct", ("a", 5, 0.2, 0.4, 0.4, 0.6)), NOTHING, {})
     assert set(found.shares["group"]) == {OWN}
     assert found.means["own"].all()
+    assert set(found.shares["suite_title"]) == {"demo_direct"} == set(found.means["suite_title"]), "it has no title"
 
 
 def test_accuracy_is_a_mean_beside_helm_s_and_has_no_shares():

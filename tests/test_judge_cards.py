@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,7 +14,7 @@ from reference_files import stability_files, stability_labels, xstest_files
 from slmsafety import judge_cards
 from slmsafety.analysis.judge_card import judge_card
 from slmsafety.cli import main
-from slmsafety.importers.judge_references import read_xstest
+from slmsafety.importers.judge_references import JudgedReplies, read_xstest
 from slmsafety.judge_cards import judged_rows
 
 JUDGED = """suite,instance_id,model,judge,prompt,response,score,expected,status,reason
@@ -102,6 +103,25 @@ def test_public_replies_are_judged_by_every_offline_judge_and_by_those_recorded(
     assert whole.loc["GPT-4", ["n", "n_unparsed", "coverage"]].tolist() == [2, 2, 0.5]
     assert whole.loc["reader 2", "exact"] == 1.0 and whole.loc["reader 1", "harmful_as_safe"] == 0
     assert whole["seconds_per_1000"].notna().tolist() == [True, True, False, False, False, False]
+
+
+def test_each_reply_is_judged_once_and_beside_the_others_to_its_prompt(root, monkeypatch):
+    """Chunks of two: what is measured, in which order, and each verdict at its reply."""
+    seen = []
+
+    def measure(rows):
+        seen.append(rows["response"].tolist())
+        return pd.DataFrame({"status": "ok", "label": rows["response"].str[-1].astype(int)}).reset_index(drop=True)
+
+    monkeypatch.setitem(judge_cards.JUDGES, "refusal_rules", SimpleNamespace(measure=measure))
+    monkeypatch.setattr(judge_cards, "OFFLINE", ("refusal_rules",))
+    monkeypatch.setattr(judge_cards, "_CHUNK", 2)
+    monkeypatch.setattr(judge_cards, "_WARM_UP", pd.DataFrame({"response": ["warm 0"]}))
+    replies = pd.DataFrame({"prompt": ["p", "q", "p", "q", "o"], "response": ["a 0", "b 1", "c 2", "d 0", "e 1"]})
+    replies = replies.assign(model="m", prompt_id=replies["prompt"], reference=2)
+    rows = judged_rows(JudgedReplies("t", "r", "n", replies, {}))
+    assert seen == [["warm 0"], ["e 1", "a 0"], ["c 2", "b 1"], ["d 0"]]
+    assert rows["label"].tolist() == [0, 1, 2, 0, 1]
 
 
 @pytest.mark.skipif("SLMSAFETY_DATA" not in os.environ, reason="SLMSAFETY_DATA is not set")

@@ -118,7 +118,9 @@ class Comparisons:
         for judge in study.judges():
             judged[judge] = study.labels(judge).merge(about, on=[*KEYS, "judge_id"], validate="one_to_one")
         if study.params.human_labels:
-            return against_people(study.human_labels(), judged)
+            prompts = study.table("prompts", ["expected"])
+            hand = study.human_labels().merge(prompts, on=["suite", "instance_id"], how="left", validate="many_to_one")
+            return against_people(hand, judged)
         pair = self.first_pair()
         if not pair:
             raise InputError(
@@ -169,7 +171,7 @@ def pair(names: Collection[str], labels: Callable[[str], pd.DataFrame], titles: 
 
 
 def against_people(hand: pd.DataFrame, judged: Mapping[str, pd.DataFrame]) -> Reference:
-    """Return the judges' verdicts on replies with hand labels (`Study.human_labels`)."""
+    """Return the judges' verdicts on replies with hand labels (`Study.human_labels`, with expected)."""
     truth = hand[hand["matches"]].rename(columns={"human": "reference"})
     gone = len(hand) - len(truth)
     notes = [f"{gone} hand labels are of other replies than the study's and do not apply"] if gone else []
@@ -188,30 +190,36 @@ def against_judge(name: str, judged: Mapping[str, pd.DataFrame]) -> Reference:
 def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame], notes: list[str]) -> Reference:
     """The verdicts on the replies to harmful prompts in `truth` that all judges of their suite were given.
 
-    A label counts where the judge gave it: one that a policy puts on an empty reply is the study's.
+    Judges of a suite are those that were given one of its replies in `truth`. A label counts where the judge gave it:
+    one that a policy puts on an empty reply is the study's.
     """
-    frames = []
-    for labels in judged.values():
-        found = truth[[*KEYS, "reference"]].merge(
-            labels[labels["expected"] == "refuse"], on=KEYS, validate="one_to_one"
-        )
+    truth = truth.loc[truth["expected"] == "refuse", [*KEYS, "reference"]]
+    frames, read = [], {}
+    for judge, labels in judged.items():
+        harmful = labels[labels["expected"] == "refuse"]
+        read[judge] = set(harmful["suite"])
+        found = truth.merge(harmful, on=KEYS, validate="one_to_one")
         found["label"] = found["label"].where(found["status"] == "ok")
         frames.append(found.assign(prompt=found["instance_id"], price=dollars(found)))
     rows = pd.concat(frames, ignore_index=True)
     judges = rows.groupby("suite")["judge"].transform("nunique")
-    shared = rows.groupby(KEYS)["judge"].transform("nunique") == judges
-    for suite, group in rows[~shared].groupby("suite"):
-        count = len(group[KEYS].drop_duplicates())
-        notes = [*notes, f"{suite}: {count} replies that not every judge was given are left out"]
+    rows = rows[rows.groupby(KEYS)["judge"].transform("nunique") == judges].reset_index(drop=True)
+    left_out = truth["suite"].value_counts().sub(rows.drop_duplicates(KEYS)["suite"].value_counts(), fill_value=0)
+    for suite, count in left_out[left_out > 0].sort_index().items():
+        notes = [*notes, f"{suite}: {count:.0f} replies that not every judge was given are left out"]
+    for judge, suites in read.items():
+        without = sorted(suites - set(rows.loc[rows["judge"] == judge, "suite"]))
+        if without:
+            notes = [*notes, f"judge {judge} has no row in {', '.join(without)}: it got no reply that counts there"]
     columns = ["suite", "instance_id", "model", "judge", "status", "label", "reference", "prompt", "price"]
-    return Reference(name, rows.loc[shared, columns].reset_index(drop=True), tuple(notes))
+    return Reference(name, rows[columns], tuple(notes))
 
 
 def crossings(params: StudyParams, judges: Collection[str], labels: Callable[[str], pd.DataFrame]) -> list[Crossing]:
     """Return every two suites with different rubrics of their own that one model judged under both of these.
 
-    `judges` are those with stored labels. Entries are one model where they name the same server, model and revision,
-    and read and ask in the same way.
+    `judges` are those with stored labels. Each suite needs a reply with a label under both rubrics. Entries are one
+    model where they name the same server, model and revision, and read and ask in the same way.
     """
     cells: dict[tuple[Any, ...], dict[tuple[str, str], str]] = {}
     for judge in params.judges:
@@ -231,12 +239,18 @@ def crossings(params: StudyParams, judges: Collection[str], labels: Callable[[st
                 if own[0][1] == own[1][1] or not all(cell in by_cell for cell in asked):
                     continue
                 rows = [_cell(labels(by_cell[cell]), *cell) for cell in asked]
-                if all(len(cell) for cell in rows):
+                if _meet(*rows[:2]) and _meet(*rows[2:]):
                     found.append(Crossing(str(served), own[0], own[1], pd.concat(rows, ignore_index=True)))
     return found
 
 
 def _cell(labels: pd.DataFrame, suite: str, rubric: str) -> pd.DataFrame:
-    """The labelled replies to a suite's harmful prompts under a rubric."""
-    kept = labels[labels["suite"].eq(suite) & labels["expected"].eq("refuse") & labels["label"].notna()]
+    """The replies to a suite's harmful prompts that the judge labelled under a rubric."""
+    kept = labels[labels["suite"].eq(suite) & labels["expected"].eq("refuse")]
+    kept = kept[kept["status"].eq("ok") & kept["label"].notna()]
     return kept[["suite", "instance_id", "model", "label"]].assign(rubric=rubric)
+
+
+def _meet(first: pd.DataFrame, second: pd.DataFrame) -> bool:
+    """Whether two cells of one suite have a reply in common."""
+    return not first.merge(second, on=["suite", "instance_id", "model"]).empty

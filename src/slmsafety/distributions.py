@@ -27,7 +27,8 @@ def distributions(
     """Return the distributions of a study's suites, and of larger models on the same suites where there are any.
 
     `scores` are outcomes, with the accuracy of multiple-choice suites as mean; `labels` the labels with raw_value, an
-    empty frame where there are none; `extra` outcomes that only have shares (`published.sst_outcome`).
+    empty frame where there are none; `extra` outcomes that only have shares (`published.sst_outcome`). A suite without
+    a title is called by its name.
     """
     own = scores if extra is None else pd.concat([scores, extra], ignore_index=True)
     known = own["suite"].unique()
@@ -37,4 +38,5 @@ def distributions(
     mean = pd.concat(means, ignore_index=True).rename(columns={"mean": "value"}).dropna(subset="value")
     raw = raw_values(labels).rename(columns={"raw_value": "value"}) if len(labels) else pd.DataFrame({"suite": []})
     frames = [frame[frame["suite"].isin(known)] for frame in (shares, mean, raw)]
-    return Distributions(*(frame.assign(suite_title=frame["suite"].map(dict(titles))) for frame in frames))
+    named = (frame.assign(suite_title=[titles.get(suite, suite) for suite in frame["suite"]]) for frame in frames)
+    return Distributions(*named)

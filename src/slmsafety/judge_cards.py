@@ -26,6 +26,8 @@ TIMED = 200
 """Replies of a study that an offline judge is timed on."""
 RESAMPLES, SEED = 2000, 0
 _CHUNK = 100
+# Weights are read with the first reply, and that is no part of judging.
+_WARM_UP = pd.DataFrame({"prompt": ["Name a colour."], "response": ["Blue."], "expected": ["refuse"]})
 
 
 class Cards(NamedTuple):
@@ -119,14 +121,16 @@ def _named(card: pd.DataFrame, data: str, part: str | list[str], reference: str)
 def _timed(judge: str, replies: pd.DataFrame) -> tuple[dict[str, Any], float]:
     """Return a judge's status and label for each reply, in their order, and the seconds that one took."""
     module, chunks = JUDGES[judge], []
-    module.measure(replies.head(1))  # the weights are read once, and that is no part of judging
+    module.measure(_WARM_UP)
+    # The replies to a prompt lie beside each other, so that `offline` reads the prompt once for all of them.
+    ordered = replies.reset_index(drop=True).sort_values("prompt", kind="stable")
     started = time.perf_counter()
-    with progress_bar(f"judge {judge}", len(replies), 0) as bar:
-        for start in range(0, len(replies), _CHUNK):
-            chunks.append(module.measure(replies.iloc[start : start + _CHUNK]))
+    with progress_bar(f"judge {judge}", len(ordered), 0) as bar:
+        for start in range(0, len(ordered), _CHUNK):
+            chunks.append(module.measure(ordered.iloc[start : start + _CHUNK]))
             bar.update(len(chunks[-1]))
-    seconds = (time.perf_counter() - started) / len(replies)
-    verdicts = pd.concat(chunks)
+    seconds = (time.perf_counter() - started) / len(ordered)
+    verdicts = pd.concat(chunks).set_axis(ordered.index).sort_index()
     return {"status": verdicts["status"].to_numpy(), "label": verdicts["label"].astype("Int64").array}, seconds
 
 

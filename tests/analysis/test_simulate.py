@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from scipy.stats import chi2, norm
 
 from slmsafety import published
 from slmsafety.analysis.agreement import agreement, confusion
 from slmsafety.analysis.ambiguity_model import ambiguity_model
-from slmsafety.analysis.associations import correlations, metric_points, prompt_means, reply_rows
+from slmsafety.analysis.associations import correlations, metric_names, metric_points, prompt_means, reply_rows
 from slmsafety.analysis.bbq import accuracy_table
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.analysis.simulate import (
@@ -42,14 +43,17 @@ def few(models: int, prompts: int, ar: float = 0.4) -> pd.DataFrame:
 
 
 def effects(study) -> pd.DataFrame:
-    """The logistic model's effect of each metric for one spread, and its standard error."""
+    """The logistic model's effect of each metric for one spread, its standard error, and the one without clusters."""
     rows = reply_rows(study.labels(), study.prompt_metrics, study.reply_metrics)
     fitted = ambiguity_model(rows, list(COEFFICIENTS))
     assert fitted.problem == "" and fitted.metrics == list(COEFFICIENTS)
     places = [fitted.columns.index(metric) for metric in COEFFICIENTS]
     spreads = [scale.spread for scale in (*PROMPT_SCALES.values(), *REPLY_SCALES.values())] / fitted.scale
-    errors = np.sqrt(np.diag(fitted.covariance))[places]
-    return pd.DataFrame({"effect": fitted.params[places] * spreads, "error": errors * spreads})
+    chance = expit(fitted.x @ fitted.params)
+    plain = np.linalg.inv(fitted.x.T @ (fitted.x * (chance * (1 - chance))[:, None]))
+    errors, plain_errors = (np.sqrt(np.diag(covariance))[places] for covariance in (fitted.covariance, plain))
+    effect = fitted.params[places]
+    return pd.DataFrame({"effect": effect, "error": errors, "plain": plain_errors}).mul(spreads, axis=0)
 
 
 def test_the_paper_scale_is_741_312_rows():
@@ -104,12 +108,23 @@ def test_planted_sizes_come_back_and_their_intervals_cover_at_their_level():
     """The logistic model with errors clustered by prompt, 40 studies of 4 models and 250 prompts: 480 intervals."""
     planted, inside, found = np.array([*COEFFICIENTS.values()]), [], []
     for seed in range(40):
-        effect, error = effects(simulate(few(4, 250), np.random.default_rng(seed))).to_numpy().T
+        effect, error, _ = effects(simulate(few(4, 250), np.random.default_rng(seed))).to_numpy().T
         inside.append(np.abs(effect - planted) <= norm.ppf(0.975) * error)
         found.append(effect)
     # 95 % of 480, give or take four standard errors of one hundredth.
     assert 0.91 < np.mean(inside) < 0.99
     np.testing.assert_allclose(np.mean(found, axis=0), planted, atol=0.06)
+
+
+def test_where_prompts_differ_beyond_their_metrics_only_clustered_errors_cover():
+    """40 studies of 8 models and 200 prompts without any effect of a metric: 480 intervals, 240 of prompt metrics."""
+    clustered, plain = [], []
+    for seed in range(40):
+        effect, error, plain_error = effects(simulate(few(8, 200), np.random.default_rng(seed), {}, 1.5)).to_numpy().T
+        clustered.append(np.abs(effect) <= norm.ppf(0.975) * error)
+        plain.append((np.abs(effect) <= norm.ppf(0.975) * plain_error)[: len(PROMPT_SCALES)])
+    assert 0.91 < np.mean(clustered) < 0.99
+    assert np.mean(plain) < 0.8
 
 
 def test_nothing_planted_is_nothing_found():
@@ -119,7 +134,7 @@ def test_nothing_planted_is_nothing_found():
 
 def test_metrics_come_back_on_the_scale_of_the_coefficients():
     study = simulate(few(3, 4000), np.random.default_rng(8))
-    assert study.prompt_metrics["tokens"].dtype == study.prompt_metrics["instruction_verbs"].dtype == np.int64
+    assert study.prompt_metrics["tokens"].dtype == study.prompt_metrics["instruction_verbs"].dtype == "Int64"
     for frame, scales in ((study.prompt_metrics, PROMPT_SCALES), (study.reply_metrics, REPLY_SCALES)):
         drawn = working_scale(frame, scales)
         # Offsets move a centre by half a spread at most; rounding and the models' offsets widen a spread a little.
@@ -132,14 +147,15 @@ def test_metrics_come_back_on_the_scale_of_the_coefficients():
 def test_tables_are_sound_and_say_that_they_are_simulated():
     rates = paper_rates().assign(n=lambda frame: np.minimum(frame["n"], 20))
     study = simulate(rates, np.random.default_rng(4))
-    for name in ("prompts", "judgments"):
-        check(getattr(study, name), TABLES[name], name)
+    for name, table in study._asdict().items():
+        check(table, TABLES[name], name)
     of_prompt = ["tokens", "flesch_kincaid", "gunning_fog", "perplexity", "instruction_verbs", "dependency_distance"]
     of_reply = ["tokens", "perplexity", "similarity", "self_coherence", "lexical_sophistication", "lexical_density"]
-    assert list(study.prompt_metrics) == ["suite", "instance_id", *of_prompt]
-    assert list(study.reply_metrics) == ["suite", "instance_id", "model", "generation_id", *of_reply]
+    assert list(study.prompt_metrics) == ["suite", "instance_id", "metrics_id", *of_prompt]
+    assert list(study.reply_metrics) == ["suite", "instance_id", "model", "generation_id", "metrics_id", *of_reply]
     assert list(COEFFICIENTS) == [*(f"prompt {name}" for name in of_prompt), *(f"reply {name}" for name in of_reply)]
     assert set(study.prompts["suite_revision"]) == {"simulated"} == set(study.judgments["judge_id"])
+    assert set(study.prompt_metrics["metrics_id"]) == {"simulated"} == set(study.reply_metrics["metrics_id"])
     assert set(study.judgments["judge"]) == {"simulated", "bbq_letter"}
     assert len(study.judgments) == len(study.reply_metrics) == 26 * 5 * 20
     assert study.reply_metrics["self_coherence"].isna().mean() == pytest.approx(0.1, abs=0.03)
@@ -149,18 +165,25 @@ def test_tables_are_sound_and_say_that_they_are_simulated():
 
 
 def test_a_study_reads_it_back(tmp_path, monkeypatch):
-    """Written to a store and read by a study: the same labels, and the accuracy that was asked for."""
+    """Written to a store and read by a study: the same labels and metrics, and the accuracy that was asked for."""
     rates = paper_rates().query("model in ['gpt2-small', 'qwen2.5-3b-it']").assign(n=300)
     study = simulate(rates, np.random.default_rng(5))
     monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
-    for name in ("prompts", "judgments"):
-        frame = getattr(study, name)
+    for name, frame in study._asdict().items():
         for names, part in frame.groupby(list(TABLES[name].files)):
             Partition(tmp_path / "runs/simulated", TABLES[name], tuple(map(str, names))).replace(part)
     (tmp_path / "params").mkdir()
     (tmp_path / "none.csv").touch()
     read = Study.load({"name": "simulated", "kind": "imported", "judged_csv": "none.csv"})
     pd.testing.assert_frame_equal(outcomes(read.labels("simulated")), outcomes(study.labels()))
+    for name in ("prompt_metrics", "reply_metrics"):
+        key = list(TABLES[name].key)
+        tables = [table.sort_values(key, ignore_index=True) for table in (read.table(name), getattr(study, name))]
+        pd.testing.assert_frame_equal(*tables)
+    metrics = metric_names(
+        reply_rows(read.labels("simulated"), read.table("prompt_metrics"), read.table("reply_metrics"))
+    )
+    assert metrics == list(COEFFICIENTS)
     judged = study.judgments[study.judgments["judge"] == "bbq_letter"]
     found = accuracy_table(judged, study.prompts).query("reading == 'exact'").set_index("model")["accuracy"]
     expected = rates[rates["suite"] == "bbq"].set_index("model")["accuracy"]

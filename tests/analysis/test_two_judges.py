@@ -12,7 +12,7 @@ ROWS = ("suite", "instance_id", "model", "label", "expected")
 
 def labels(*rows: tuple[str, str, str, int | None, str]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(ROWS)).astype({"label": "Int64"})
-    return frame.assign(generation_id="g")
+    return frame.assign(generation_id="g", status=frame["label"].notna().map({True: "ok", False: "unparsed"}))
 
 
 def test_only_replies_to_harmful_prompts_that_both_labelled_count():
@@ -31,6 +31,14 @@ def test_only_replies_to_harmful_prompts_that_both_labelled_count():
     both = both_labelled(first, second)
     assert both[["instance_id", "first", "second"]].to_numpy().tolist() == [["1", 2, 0]]
     assert confusions(both)["s"].tolist() == [[0, 0, 0], [0, 0, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("blank", [0, 1])
+def test_a_policy_s_label_of_an_empty_reply_is_nobody_s(blank):
+    rows = [("s", "1", "m", 2, "refuse"), ("s", "2", "m", 0, "refuse")]
+    judges = [labels(*rows), labels(*rows)]
+    judges[blank].loc[1, "status"] = "empty_response"
+    assert both_labelled(*judges)["instance_id"].tolist() == ["1"]
 
 
 def judged(model: str, pairs: list[tuple[int, int]]) -> pd.DataFrame:

@@ -39,6 +39,8 @@ EDGES = {
     "qqzzx vvkxj": ("111111", "11001"),
     "o" * 100_000: ("111110", "11001"),
     "." * 100_000: ("100100", "11000"),
+    "Run and " * 1000 + "stop.": ("111111", "11011"),
+    "go, " * 2400: ("111111", "11011"),
 }
 
 
@@ -134,6 +136,23 @@ def test_identical_texts_are_measured_once(metrics: Metrics, monkeypatch: pytest
     assert sorted(seen) == ["It is not so.", "It is so."]
     assert made["perplexity"].nunique() == 2
     assert made["similarity"].nunique() == 4
+
+
+def test_a_prompt_is_embedded_once_for_all_models(tiny_gpt2_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many replies come between: more than are kept, so the encoder's part is played by a vector."""
+    seen: list[str] = []
+
+    def vectors(texts: list[str], encoder: object) -> list[np.ndarray]:
+        seen.extend(texts)
+        return [np.ones(1, np.float32)] * len(texts)
+
+    monkeypatch.setattr("slmsafety.metrics.tables.embed", vectors)
+    metrics = Metrics(Source(folder=tiny_gpt2_folder), Source(package=MINILM), Source(package=EN_CORE_WEB_SM))
+    replies = [str(number) for number in range(50_001)]
+    metrics._similarity(["How?"] * len(replies), replies)
+    del seen[:]
+    metrics._similarity(["How?"], ["0"])
+    assert seen == ["0"]
 
 
 def test_no_rows(metrics: Metrics) -> None:

@@ -59,6 +59,10 @@ def test_embeddings_are_the_mean_of_the_tokens(encoder: SentenceTransformer) -> 
     np.testing.assert_allclose(embed(texts, encoder), _by_hand(texts, encoder), atol=1e-5)
 
 
+def test_an_embedding_that_is_kept_keeps_no_other(encoder: SentenceTransformer) -> None:
+    assert all(vector.base is None for vector in embed(["bees", "flowers", ""], encoder))
+
+
 def test_what_the_encoder_knows_nothing_of_has_no_embedding(encoder: SentenceTransformer) -> None:
     texts = ["", " \n", "\U0001f9a9", "a" * 100_000, "bees"]
     assert np.isnan(embed(texts, encoder)).all(axis=1).tolist() == [True, True, True, True, False]

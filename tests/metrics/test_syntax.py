@@ -59,6 +59,29 @@ def test_instructions_are_imperatives_and_requests(nlp: Language, text: str, cou
     assert parse([text], nlp)[0].instruction_verbs == count
 
 
+def test_verbs_that_are_joined_to_a_request_count_however_long_the_chain() -> None:
+    """Each verb is joined to the one before it; in the second text the first has a subject."""
+    size = 3000
+    heads = [0, *range(size - 1)]
+    deps = "ROOT" + " conj" * (size - 1)
+    verbs = ["run " * size, "VB " * size, "VERB " * size]
+    assert parsed(*verbs, deps, heads).instruction_verbs == size
+    said = [f"{first} {rest}" for first, rest in zip(["they", "PRP", "PRON"], verbs, strict=True)]
+    assert parsed(*said, f"nsubj {deps}", [1, 1, *range(1, size)]).instruction_verbs == 0
+
+
+def test_a_joined_verb_may_stand_before_its_head() -> None:
+    made = parsed("run , go", "VB , VB", "VERB PUNCT VERB", "dep punct ROOT", [2, 2, 2])
+    assert made.instruction_verbs == 2
+
+
+@pytest.mark.parametrize("text", ["Run and " * 1000 + "stop.", "go, " * 2400])
+def test_a_long_chain_of_verbs_is_parsed(nlp: Language, text: str) -> None:
+    (made,) = parse([text], nlp)
+    assert made.words > 1900
+    assert made.instruction_verbs > 0
+
+
 def test_numbers_are_undefined_without_a_latin_word(nlp: Language) -> None:
     for text in ["", " \n", "123 456.", "?!...", "\U0001f600 \U0001f680", "Привет, мир!", "你好世界。"]:
         (made,) = parse([text], nlp)
