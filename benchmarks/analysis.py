@@ -117,7 +117,6 @@ def write(drawn: Simulated, root: Path) -> None:
         for names, part in frame.groupby(list(TABLES[name].files)):
             if name == "judgments":
                 part = part.assign(raw_text=[rng.bytes(TEXT_BYTES).hex() for _ in range(len(part))])
-            part = part.reindex(columns=list(TABLES[name].columns))
             Partition(root, TABLES[name], tuple(map(str, names))).replace(part)
     size = sum(path.stat().st_size for path in root.rglob("*.parquet"))
     print(f"{len(drawn.reply_metrics):,} rows of the first judges, {size / 2**20:.0f} MiB", flush=True)

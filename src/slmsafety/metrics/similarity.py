@@ -64,7 +64,8 @@ def embed(texts: list[str], encoder: SentenceTransformer) -> list[Vectors]:
         for row, window, weight in parts:
             sums[row] += weight * vectors[window]
             weights[row] += weight
-    return list(np.divide(sums, weights, out=np.full_like(sums, np.nan), where=weights > 0))
+    means = np.divide(sums, weights, out=np.full_like(sums, np.nan), where=weights > 0)
+    return [mean.copy() for mean in means]  # one that is kept must not keep the others
 
 
 def _windows(

@@ -20,6 +20,7 @@ PIECE = 10_000
 _SIGNS = re.compile(r"((?:[^\w\s]|_){100})(?=\S)")
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 _SUBJECTS = frozenset({"nsubj", "nsubjpass", "csubj", "expl"})
+_VERBS, _JOINED = ("VB", "VBP"), ("conj", "dep")
 _REQUESTS = frozenset({"can", "could", "will", "would"})
 
 
@@ -74,7 +75,7 @@ def _sum(parts: list[Syntax]) -> Syntax:
 
 
 def _syntax(doc: Doc) -> Syntax:
-    words = [token for token in doc if _LATIN.search(token.text)]
+    words, asking = [token for token in doc if _LATIN.search(token.text)], instructions(doc)
     places, place = [], 0
     for token in doc:
         place += not (token.is_punct or token.is_space)
@@ -84,30 +85,45 @@ def _syntax(doc: Doc) -> Syntax:
         len(words),
         tuple(token.lower_ for token in words if token.pos_ in CONTENT),
         tuple(text for sent in doc.sents if any(map(str.isalnum, text := sent.text.strip()))),
-        sum(is_instruction(token) for token in words),
+        sum(token.i in asking for token in words),
         len(arcs),
         sum(abs(places[token.i] - places[token.head.i]) for token in arcs),
     )
 
 
-def is_instruction(token: Token) -> bool:
-    """Whether a verb asks for an action: an imperative, a request or a wish to the reader, or joined to one of them.
+def instructions(doc: Doc) -> set[int]:
+    """Return the places of the verbs that ask for an action: imperatives, requests, wishes, and what is joined to them.
 
     "Write ...", "could you write ...", "I want you to write ..., and explain ...". These are the direct and the
-    conventionally indirect requests of Blum-Kulka, House and Kasper 1989, read off the parse.
+    conventionally indirect requests of Blum-Kulka, House and Kasper 1989, read off the parse, in linear time.
     """
-    children: list[Token] = list(token.children)
-    if token.tag_ not in ("VB", "VBP"):
+    children: list[list[Token]] = [[] for _ in doc]
+    for token in doc:
+        if token.head.i != token.i:
+            children[token.head.i].append(token)
+    found = [token.i for token in doc if _asks(token, children)]
+    for place in found:  # it grows: a joined verb has others joined to it, and each has one head
+        found += [child.i for child in children[place] if child.dep_ in _JOINED and _is_bare(child, children)]
+    return set(found)
+
+
+def _asks(token: Token, children: list[list[Token]]) -> bool:
+    """Whether a token asks by itself; `children` are those of each token of its text."""
+    own = children[token.i]
+    if token.tag_ not in _VERBS:
         # Nouns have no direct object: "List three ..." is tagged as one and parsed as a verb.
-        return token.tag_ in ("NN", "NNP") and token.dep_ == "ROOT" and any(child.dep_ == "dobj" for child in children)
-    subjects = [child for child in children if child.dep_ in _SUBJECTS]
-    modal = [child for child in children if child.tag_ == "MD"]
-    to = any(child.tag_ == "TO" for child in children)
-    if not subjects and not modal and not to:
-        joined = token.dep_ in ("conj", "dep") and is_instruction(token.head)
-        return joined or token.dep_ in ("ROOT", "parataxis")
+        return token.tag_ in ("NN", "NNP") and token.dep_ == "ROOT" and any(child.dep_ == "dobj" for child in own)
+    if _is_bare(token, children):
+        return token.dep_ in ("ROOT", "parataxis")
+    subjects = [child for child in own if child.dep_ in _SUBJECTS]
     if [child.lower_ for child in subjects] != ["you"]:
         return False
-    asked = any(child.lower_ in _REQUESTS and child.i < subjects[0].i for child in modal)
-    wished = to and any(child.dep_ == "nsubj" and child.lower_ in ("i", "we") for child in token.head.children)
-    return asked or wished
+    asked = any(child.tag_ == "MD" and child.lower_ in _REQUESTS and child.i < subjects[0].i for child in own)
+    beside = children[token.head.i] if any(child.tag_ == "TO" for child in own) else []
+    return asked or any(child.dep_ == "nsubj" and child.lower_ in ("i", "we") for child in beside)
+
+
+def _is_bare(token: Token, children: list[list[Token]]) -> bool:
+    """Whether a token is a verb in its base form without a subject, a modal verb or "to"."""
+    own = children[token.i]
+    return token.tag_ in _VERBS and not any(child.dep_ in _SUBJECTS or child.tag_ in ("MD", "TO") for child in own)

@@ -53,7 +53,9 @@ class Metrics:
         """Take where the language model, the sentence encoder and the parser come from."""
         self._sources = {"perplexity": perplexity, "encoder": encoder, "parser": parser}
         self._prompts, self._replies = Once(self._measure_prompts), Once(self._measure_replies)
-        self._vectors: Once[Vectors] = Once(lambda texts: embed(texts, self._encoder))
+        self._vectors: Once[Vectors] = Once(self._embed)
+        # Apart from replies and sentences, so that a suite's prompts last from one model to the next.
+        self._prompt_vectors: Once[Vectors] = Once(self._embed, size=25_000)
 
     def of_prompts(self, prompts: pd.DataFrame) -> pd.DataFrame:
         """Return suite, instance_id and the six metrics of each row of a prompts table (suite, instance_id, prompt)."""
@@ -106,8 +108,10 @@ class Metrics:
         return [Fluency(count, each.perplexity) for count, each in zip(tokens, found, strict=True)]
 
     def _similarity(self, prompts: list[str], replies: list[str]) -> NDArray[np.float64]:
-        vectors = self._vectors([*prompts, *replies])
-        return cosine(vectors[: len(prompts)], vectors[len(prompts) :]) if prompts else np.empty(0)
+        return cosine(self._prompt_vectors(prompts), self._vectors(replies)) if prompts else np.empty(0)
+
+    def _embed(self, texts: list[str]) -> list[Vectors]:
+        return embed(texts, self._encoder)
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerBase:
