@@ -113,7 +113,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--new-tokens", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=64, help="of ours")
+    parser.add_argument("--batch-size", type=int, default=100, help="of ours")
     parser.add_argument("--alone", type=int, default=8, help="how many prompts are also generated one at a time")
     for engine, name in (("lm_eval", "lm-eval"), ("llama_cpp", "llama"), ("openvino", "openvino")):
         parser.add_argument(f"--{name}-python", dest=engine, metavar="PYTHON")
