@@ -105,3 +105,12 @@ def test_models_within_suites():
     centred = both[["reply density", "range"]] - both.groupby("suite")[["reply density", "range"]].transform("mean")
     r = np.corrcoef(centred.to_numpy().T)[0, 1]
     assert got.loc[("rank movement", "all"), "r2"] == pytest.approx(r * r)
+
+
+def test_an_outlying_perplexity_does_not_spoil_what_its_logarithm_explains():
+    # AR follows the logarithm: one text of a huge perplexity must not decide the line of all others
+    perplexity = np.concatenate([np.exp(np.linspace(1, 5, 60)), [1e7]])
+    ar = np.clip(np.log1p(perplexity) / np.log1p(1e7), 0, 1)
+    frame = {"suite": "s", "instance_id": map(str, range(61)), "ar": ar, "reply perplexity": perplexity}
+    table = explained_prompts(pd.DataFrame(frame)).set_index("by")
+    assert table.loc["reply metrics", "unseen"] > 0.99

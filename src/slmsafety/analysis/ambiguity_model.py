@@ -54,7 +54,7 @@ class AmbiguityModel:
         """Return a metric's column when the metric is `step` higher, in its own unit, in every row."""
         column, place = self.x[:, self.columns.index(metric)], self.metrics.index(metric)
         raw = _unscaled(metric, column * self.scale[place] + self.center[place])
-        return (_scaled(metric, raw + step) - self.center[place]) / self.scale[place]
+        return (unskewed(metric, raw + step) - self.center[place]) / self.scale[place]
 
 
 def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> AmbiguityModel:
@@ -72,7 +72,7 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     used, left = _usable(rows.reset_index(drop=True), metrics)
     places = used.index.to_numpy(np.intp)
     scaled = {
-        name: _scaled(name, used[name].to_numpy(float))
+        name: unskewed(name, used[name].to_numpy(float))
         for name in metrics
         if len(used) and used[name].notna().any() and not constant(used[name].dropna())
     }
@@ -139,7 +139,8 @@ def _rank(gram: Floats) -> int:
     return int(np.linalg.matrix_rank(gram, tol=1e-9, hermitian=True))
 
 
-def _scaled(metric: str, values: Floats) -> Floats:
+def unskewed(metric: str, values: Floats) -> Floats:
+    """Return a metric's values as a linear model takes them: log1p of token counts and perplexities."""
     return np.log1p(values) if metric.split(" ", 1)[1] in LOGGED else values
 
 

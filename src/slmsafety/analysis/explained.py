@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from slmsafety.analysis.ambiguity_model import unskewed
 from slmsafety.analysis.associations import metric_names
 
 Floats = NDArray[np.float64]
@@ -64,11 +65,12 @@ def _press(rest: Floats, basis: Floats) -> float:
 def explained_prompts(means: pd.DataFrame) -> pd.DataFrame:
     """Return what share of the variance of the prompts' AR suites and metrics explain.
 
-    `means` come from `prompt_means`; prompts that lack AR or a metric are left out, and counted in `missing`. Columns:
-    by, n, missing and those of `Explained`.
+    `means` come from `prompt_means`; prompts that lack AR or a metric are left out, and counted in `missing`. Token
+    counts and perplexities enter as log1p (`ambiguity_model.unskewed`). Columns: by, n, missing, those of `Explained`.
     """
     metrics = [name for name in metric_names(means) if means[name].notna().any()]
     used = means.dropna(subset=["ar", *metrics])
+    used = used.assign(**{name: unskewed(name, used[name].to_numpy(float)) for name in metrics})
     suites = pd.get_dummies(used["suite"], drop_first=True).to_numpy(float)
     prompt, reply = ([name for name in metrics if name.startswith(word)] for word in ("prompt ", "reply "))
     sets: dict[str, tuple[ArrayLike, ArrayLike | None]] = {
