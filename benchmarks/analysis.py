@@ -143,7 +143,7 @@ def analyse(study: Study, clock: Clock, threads: int) -> None:
     rows = run("RQ4 rows of replies", associations.reply_rows, labels, *tables)
     del labels, tables
     associate(rows, ranges, clock, rng)
-    prompts = {name: n for name, n in study.prompt_counts().items() if name != "sst"}
+    prompts = study.prompt_counts()
     rates = metadata.pooled(scored, prompts)
     families = scored.drop_duplicates("model").set_index("model")["family"]
     encodings = {"as reported": study.reported_features(), "true architecture": study.true_features()}

@@ -15,8 +15,8 @@ from slmsafety.errors import InputError
 from slmsafety.importers.judge_references import JudgedReplies, read_refusal_stability, read_xstest
 from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.paths import data_path, project_root
+from slmsafety.records.files import write_atomic
 from slmsafety.records.schema import STATUSES
-from slmsafety.report.save import write_atomic
 from slmsafety.stage_rows import progress_bar
 from slmsafety.study import Study
 

@@ -89,7 +89,7 @@ def judge_replies(params: StudyParams, folder: Path, root: Path, mine: Place, re
                 f"judge '{judge.name}' sends batches, which one process does; judge outside of the launcher"
             )
         _warn(judge, params, root, mine)
-        here = _Here(judge, root)
+        local = _Local(judge, root)
         with Ledger(judge, folder) as ledger:
             purse = ledger.purse(mine)
             if judge.batch:
@@ -101,7 +101,7 @@ def judge_replies(params: StudyParams, folder: Path, root: Path, mine: Place, re
                 if not todo.empty:
                     with part.writer() as writer, progress_bar(text, done + len(todo), done) as bar:
                         if judge.endpoint is None:
-                            frames = here.judgments(part, todo, key, params.empty)
+                            frames = local.judgments(part, todo, key, params.empty)
                         else:
                             frames = _asked(params, judge, part, todo, key, purse, root, mine)
                         for frame in frames:
@@ -171,7 +171,7 @@ class Ledger:
         self._handle.write(f"{dollars:.9f}\n")
 
 
-class _Here:
+class _Local:
     """What judges replies in this process: rules, or a guard model whose weights are loaded when they are needed."""
 
     def __init__(self, judge: JudgeParams, root: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +19,7 @@ from slmsafety.judging.mapping.arms import ARMS, PROBABILITY, fit
 from slmsafety.judging.mapping.stored import POOLED, VERSION, Fitted, Mapping, from_json
 from slmsafety.params import StudyParams
 from slmsafety.paths import data_path
+from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id, file_sha256, text_id
 from slmsafety.records.schema import HARMFUL, JUDGMENTS, PROMPTS, RESPONSES
 from slmsafety.records.store import Partition
@@ -126,7 +125,7 @@ class Mappings:
                 f"run: slmsafety collect {self.params.name} --stage judge"
             )
         try:
-            _write(path, self.fit(str(judge.mapping), rows).to_json())
+            write_atomic(path, self.fit(str(judge.mapping), rows).to_json().encode())
         except InputError as problem:
             raise InputError(f"judge '{judge.name}' on {suite}: {problem}") from problem
 
@@ -218,14 +217,3 @@ def apply(mapping: Mapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
 def _scores(rows: pd.DataFrame) -> pd.Series:
     """The scores that count: a judge that did not see all of a reply still gives a number."""
     return rows["raw_value"].where(rows["status"] == "ok")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from slmsafety.errors import InputError
 from slmsafety.models.packages import GPT2_VOCABULARY, WORDFREQ
 from slmsafety.models.source import Source
 from slmsafety.params import StudyParams
+from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import PROMPT_METRICS, REPLY_METRICS, RESPONSES
 from slmsafety.records.store import Partition
@@ -175,9 +175,6 @@ def _say_what_measures(params: StudyParams, folder: Path, root: Path, mine: Plac
                     f"give metrics.{name} a revision in params"
                 )
     else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial_file = path.with_name(f".{path.name}.{os.getpid()}")
-        partial_file.write_text(json.dumps(names, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        os.replace(partial_file, path)
+        write_atomic(path, (json.dumps(names, indent=1, ensure_ascii=False) + "\n").encode())
     for name, model in names.items():
         print(f"{mine.prefix()}metrics: {name} by {model}")

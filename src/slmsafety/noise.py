@@ -7,7 +7,6 @@ suite, model, judge and setting, and a setting that stands there for the same re
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +21,7 @@ from slmsafety.judge_stage import judge_ids
 from slmsafety.judging.judges import JUDGES, MULTIPLE_CHOICE_JUDGE, judgments
 from slmsafety.judging.reading import read_labels
 from slmsafety.params import StudyParams
+from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import LABELS, PROMPTS, RESPONSES
 from slmsafety.records.store import Partition
@@ -198,9 +198,4 @@ def _keep(folder: Path, rows: pd.DataFrame) -> None:
     known = _read(folder)
     frame = pd.concat([known, rows], ignore_index=True) if len(known) else rows
     frame = frame.drop_duplicates(_KEY, keep="last").sort_values(_KEY)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        frame.to_csv(partial, index=False)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_atomic(path, frame.to_csv(index=False).encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Study:
     def __init__(self, params: StudyParams, given: Any, root: Path) -> None:
         """Take validated parameters, the parameters as they were given, and the project's root."""
         self.params, self.given, self.root = params, given, root
-        self._made = False  # whether what a notebook misses was looked for
+        self._looked = False  # whether what a notebook misses was looked for
         self._labels: dict[str | None, pd.DataFrame] = {}
 
     @classmethod
@@ -105,10 +106,10 @@ class Study:
         """Return one of the study's tables, only the rows of the ids that its parameters give."""
         if self.printed_only:
             raise InputError(f"study {self.name} has no table '{name}': the paper prints no instance-level rows")
-        if self.params.on_demand and self.params.kind == "run" and not self._made:
+        if self.params.on_demand and self.params.kind == "run" and not self._looked:
             if not self.complete():
                 self.collect()
-            self._made = True
+            self._looked = True
         frame = read_table(self.folder, name, columns)
         if frame.empty:
             raise InputError(f"study {self.name} has no {name} yet; run: slmsafety collect {self.name}")
@@ -147,7 +148,7 @@ class Study:
         if judge in self._labels:
             return self._labels[judge].copy()
         every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
-        known = self._judged()
+        known = self._order(every)
         if judge is not None and judge not in known:
             raise unknown("judge", judge, known, f"study {self.name}")
         place = every["judge"].map({name: number for number, name in enumerate(known)})
@@ -158,7 +159,7 @@ class Study:
         self._labels[judge] = judgments.merge(prompts, on=keys, how="left", validate="many_to_one")
         return self._labels[judge].copy()
 
-    @property
+    @cached_property
     def mappings(self) -> Mappings:
         """The mappings of the study's judges that measure a number."""
         return Mappings(self.params, self.folder, self.root)
@@ -261,11 +262,12 @@ class Study:
 
     def judges(self) -> list[str]:
         """Return the names of the judges whose labels the study holds, the parameters' order first."""
-        return [name for name in self._judged() if name not in self.mappings.judges or not self.mappings.missing(name)]
+        known, mapped = self._order(self.table("judgments", ["judge"])), self.mappings.judges
+        return [name for name in known if name not in mapped or not self.mappings.missing(name)]
 
-    def _judged(self) -> list[str]:
+    def _order(self, judgments: pd.DataFrame) -> list[str]:
         """The names of the judges with rows, also of those whose mapping waits for more of them."""
-        found = set(self.table("judgments", ["judge"])["judge"]) - {MULTIPLE_CHOICE_JUDGE}
+        found = set(judgments["judge"]) - {MULTIPLE_CHOICE_JUDGE}
         asked = [name for name in self.params.judge_names if name in found]
         return asked + sorted(found - set(asked))
 

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
+from slmsafety.records.files import write_atomic
 from slmsafety.report.figures import fig2_proportions
-from slmsafety.report.save import save_figure, save_table, write_atomic
+from slmsafety.report.save import save_figure, save_table
 
 SIDECAR = {"notebook": "02_decision_usefulness", "parameters": {"study": "s"}, "inputs": {"table_a1.csv": "ab" * 32}}
 HOSTILE = "100% & <script>alert('x')</script> \\input{x} $a_b$ #1 ~^{} \x1b[31mred\x1b[0m\nnext\u202eline"

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from slmsafety.errors import InputError
-from slmsafety.report.save import slug_path, write_atomic
+from slmsafety.records.files import write_atomic
+from slmsafety.report.save import slug_path
 from slmsafety.report.text import latex, visible
 
 _DIGITS = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.records.files import write_atomic
 from slmsafety.report.style import styled
 from slmsafety.report.text import latex, visible
 
@@ -72,22 +71,6 @@ def slug_path(folder: Path, *names: str) -> Path:
         if not _SLUG.fullmatch(name):
             raise InputError(f"'{visible(name)}' cannot name a file; use letters and digits joined by '_' or '-'")
     return folder.joinpath(*names)
-
-
-def write_atomic(path: Path, content: bytes) -> Path:
-    """Write the bytes to `path` so that a reader sees the old file or the new one, and a failure leaves the old."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as handle:
-        temporary = Path(handle.name)
-        try:
-            handle.write(content)
-            handle.close()
-            temporary.chmod(0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    return path
 
 
 def flatten(frame: pd.DataFrame) -> pd.DataFrame:
