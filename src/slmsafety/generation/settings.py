@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from slmsafety.models.engine import transformers_engine
 from slmsafety.models.source import Source
 from slmsafety.records.ids import content_id
 
 ENDPOINT_ENGINE = "openai-compatible endpoint"
-
-
-def transformers_engine() -> str:
-    """Return the name and version of the engine that runs in this process."""
-    return f"transformers {version('transformers')}"
 
 
 class GenerationSettings(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,7 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.judging import native_levels
 from slmsafety.judging.layout import Encoded, Layout, chat_layout, encode, text_layout
 from slmsafety.judging.native_levels import NATIVE_JUDGES, Parsed
+from slmsafety.models.engine import transformers_engine
 from slmsafety.models.load import LoadedModel
 from slmsafety.records.ids import text_id
 
@@ -30,7 +30,7 @@ def definition(name: str, template: str | None, weights: dict[str, Any], dtype: 
         "max_new_tokens": NATIVE_JUDGES[name].max_new_tokens,
         "weights": weights,
         "dtype": dtype,
-        "engine": f"transformers {version('transformers')}",
+        "engine": transformers_engine(),
     }
 
 

@@ -11,7 +11,6 @@ import copy
 import json
 import math
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
 from slmsafety.judging.layout import Encoded, Layout, encode, text_layout
+from slmsafety.models.engine import transformers_engine
 from slmsafety.models.load import LoadedModel
 from slmsafety.records.ids import text_id
 
@@ -56,8 +56,7 @@ def md_judge_v01(template: str) -> TwoToken:
 def definition(judge: TwoToken, weights: dict[str, Any], dtype: str) -> dict[str, Any]:
     """Return what defines the judge's work; `weights` is its `Source.definition()`. Nothing is loaded."""
     settings = {**asdict(judge), "template": text_id(judge.template)}
-    engine = f"transformers {version('transformers')}"
-    return {"version": VERSION, "weights": weights, "dtype": dtype, "engine": engine, **settings}
+    return {"version": VERSION, "weights": weights, "dtype": dtype, "engine": transformers_engine(), **settings}
 
 
 class Reading(NamedTuple):

@@ -1,0 +1,107 @@
+"""Ids of the same settings never move unnoticed: a moved id would make finished work, and what was paid for it, again.
+
+The values were recorded with transformers 5.24.0, before the package was laid out anew. Whoever moves one on purpose
+says so in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+
+import pytest
+
+from slmsafety.judge_stage import judge_ids
+from slmsafety.mapped import Mappings
+from slmsafety.metric_stage import metrics_id
+from slmsafety.records.ids import content_id
+from slmsafety.stage_rows import generation_ids
+from slmsafety.study import Study
+
+LLM = {"endpoint": "http://127.0.0.1:9/v1", "served": "tiny"}
+RUN = {"name": "mine", "kind": "run", "models": ["smollm2-360m-it"]}
+
+
+@pytest.fixture(autouse=True)
+def the_engine_of_then(monkeypatch):
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "5.24.0" if name == "transformers" else real(name))
+
+
+def test_the_ids_of_the_demo():
+    study = Study.load("demo")
+    generations, judges = generation_ids(study.params, study.root), judge_ids(study.params, study.root)
+    assert {model: generations["demo_direct", model] for model in study.params.model_ids} == {
+        "smollm2-135m-it-q4": "969a0aa195ba",
+        "gemma3-270m-base-q4": "1b563f689b40",
+    }
+    for suite in ("demo_direct", "demo_framed"):
+        assert judges[suite, "refusal_rules"] == "50619cb1435c"
+        assert judges[suite, "offline"] == "0dd45118e7b7"
+        assert judges[suite, "smollm2_reads"] == "4f149b657701"
+    assert metrics_id(study.params, study.root) == "e73279893e6f"
+
+
+def test_the_ids_of_the_paper():
+    """All 26 models at once: their hub ids, revisions and settings."""
+    study = Study.load("paper")
+    ids = generation_ids(study.params, study.root)
+    assert ids["harmbench", "gpt2-small"] == "8a4b988b4338"
+    assert ids["salad", "gpt2-small"] == "cb35bc203126"
+    assert content_id({" ".join(key): value for key, value in ids.items()}) == "1cac9c055235"
+
+
+@pytest.mark.parametrize(
+    ("suite", "judge", "wanted"),
+    [
+        ("harmbench", {}, "3be992205c32"),
+        ("sst", {}, "1ca03cd3026a"),
+        ("xstest", {}, "238433a7518c"),
+        ("demo_direct", {}, "3be992205c32"),
+        ("sst", {"rubric": "harmbench"}, "3be992205c32"),
+        ("sst", {"parser": "helm", "revision": "r1", "request": {"seed": 3}}, "dae289a39f40"),
+    ],
+)
+def test_the_ids_of_a_language_model_as_judge(suite, judge, wanted):
+    study = Study.load({**RUN, "suites": [suite], "judges": [{"name": "gpt", **LLM, **judge}]})
+    assert judge_ids(study.params, study.root) == {(suite, "gpt"): wanted}
+
+
+@pytest.mark.parametrize(
+    ("judge", "wanted"),
+    [
+        (
+            {"adapter": "md_judge_v01", "template": "params/md_judge_task.txt", "mapping": "fixed_thirds"},
+            "14d6034e1b18",
+        ),
+        ({"adapter": "qwen3guard", "dtype": "bfloat16"}, "8e58616e85ae"),
+        ({"adapter": "wildguard", "template": "params/md_judge_task.txt"}, "553eb01638d0"),
+    ],
+)
+@pytest.mark.parametrize("empty", ["missing"])
+def test_the_ids_of_a_guard_model(judge, empty, wanted):
+    model = {"id": "guard", "hub": "someone/guard", "revision": "main"}
+    study = Study.load({**RUN, "suites": ["sst"], "empty": empty, "judges": [{"name": "g", "model": model, **judge}]})
+    assert judge_ids(study.params, study.root) == {("sst", "g"): wanted}
+
+
+def test_the_id_of_a_judge_that_is_sent_empty_replies():
+    study = Study.load({**RUN, "suites": ["sst"], "empty": "judge", "judges": ["refusal_rules"]})
+    assert judge_ids(study.params, study.root) == {("sst", "refusal_rules"): "42670b2b565d"}
+
+
+@pytest.mark.skipif("SLMSAFETY_DATA" not in os.environ, reason="needs AirBench's judge prompts in SLMSAFETY_DATA")
+@pytest.mark.parametrize(("source", "wanted"), [("own", "e613a4413db7"), ("helm", "091a69ae5468")])
+def test_the_ids_of_a_judge_of_airbench(source, wanted):
+    judge = {"judge_prompts": "$SLMSAFETY_DATA/airbench/judge_prompts_314.csv", "polarity": "pre_swap"}
+    judge |= {"name": "gpt", **LLM, "prompt_source": source}
+    study = Study.load({**RUN, "suites": ["airbench"], "judges": [judge]})
+    assert judge_ids(study.params, study.root) == {("airbench", "gpt"): wanted}
+
+
+def test_the_mappings_of_the_demo(tmp_path, monkeypatch):
+    """A mapping's file is named by what it is fitted on; the judge waits for it under that name."""
+    study = Study.load("demo")
+    mappings = Mappings(study.params, study.folder, study.root)
+    path = mappings._path(mappings.judges["smollm2_reads"], "demo_direct")
+    assert path.name == "demo_direct-otsu_per_model-7de7a013d1f8.json"
