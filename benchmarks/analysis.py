@@ -22,21 +22,17 @@ import numpy as np
 import pandas as pd
 
 from slmsafety import published
-from slmsafety.analysis import (
+from slmsafety.analysis import outcomes, rankings
+from slmsafety.analysis.bounds import bounds, pair_orders
+from slmsafety.analysis.drivers import (
     ambiguity_effects,
     association_checks,
     associations,
-    classifiers,
-    explained,
-    metadata,
-    outcomes,
-    prediction,
-    prediction_checks,
-    rankings,
-    splits,
+    model_metadata,
+    variance_explained,
 )
-from slmsafety.analysis.ambiguity_model import ambiguity_model
-from slmsafety.analysis.bounds import bounds, pair_orders
+from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
+from slmsafety.analysis.prediction import checks, classifiers, predict, splits
 from slmsafety.analysis.simulate import Simulated, second_judge, simulate, with_assumed_suites
 from slmsafety.analysis.treatments import adjusted_score, treatment_scores
 from slmsafety.models.cards import load_cards
@@ -80,7 +76,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     clock = Clock()
-    prediction.fit = prediction_checks.fit = clock.fit
+    predict.fit = checks.fit = clock.fit
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SLMSAFETY_ROOT"] = folder
         (Path(folder) / "params").mkdir()
@@ -144,11 +140,11 @@ def analyse(study: Study, clock: Clock, threads: int) -> None:
     del labels, tables
     associate(rows, ranges, clock, rng)
     prompts = study.prompt_counts()
-    rates = metadata.pooled(scored, prompts)
+    rates = model_metadata.pooled(scored, prompts)
     families = scored.drop_duplicates("model").set_index("model")["family"]
     encodings = {"as reported": study.reported_features(), "true architecture": study.true_features()}
-    run("RQ4 metadata", metadata.encoded_ranges, encodings, rates, families)
-    predict(study, rows, clock, {"seed": SEED, "threads": threads})
+    run("RQ4 metadata", model_metadata.encoded_ranges, encodings, rates, families)
+    time_prediction(study, rows, clock, {"seed": SEED, "threads": threads})
     run("RQ5 bounds and rank sets", bounds, scored)
     run("RQ5 adjusted scores", adjusted_score, scored)
 
@@ -159,8 +155,8 @@ def associate(rows: pd.DataFrame, ranges: pd.DataFrame, clock: Clock, rng: np.ra
     means = run("RQ4 means of prompts", associations.prompt_means, rows)
     run("RQ4 associations", associations.correlations_by_suite, associations.metric_points(means), rows)
     run("RQ4 checks of associations", association_checks.association_checks, means, rng)
-    run("RQ4 explained of prompts", explained.explained_prompts, means)
-    run("RQ4 explained of models", explained.explained_models, explained.model_quality(rows), ranges)
+    run("RQ4 explained of prompts", variance_explained.explained_prompts, means)
+    run("RQ4 explained of models", variance_explained.explained_models, variance_explained.model_quality(rows), ranges)
     model = run("RQ4 logistic model", ambiguity_model, rows)
     run("RQ4 odds ratios", ambiguity_effects.odds_ratios, model)
     run("RQ4 models at a common quality", ambiguity_effects.common_quality, model, rows)
@@ -168,20 +164,18 @@ def associate(rows: pd.DataFrame, ranges: pd.DataFrame, clock: Clock, rng: np.ra
     run("RQ4 steps of a prompt", ambiguity_effects.metric_changes, model, steps)
 
 
-def predict(study: Study, rows: pd.DataFrame, clock: Clock, how: dict[str, int]) -> None:
+def time_prediction(study: Study, rows: pd.DataFrame, clock: Clock, how: dict[str, int]) -> None:
     """Time Tables 1-3 and what they rest on (one split for the fewer metrics)."""
     run = clock.run
-    replies = run("RQ4 rows of prediction", prediction.labelled_replies, rows, study.true_features())
+    replies = run("RQ4 rows of prediction", predict.labelled_replies, rows, study.true_features())
     cards = study.named(replies[["model"]].drop_duplicates().astype("str")).set_index("model")
     unseen = splits.held_out_models(cards.assign(tuned=study.true_features()["Tuned"]))
     plan = run("RQ4 splits", splits.paper_splits, replies, unseen, ["sst"], how["seed"])
-    tables = {
-        name: run(f"RQ4 {name}", prediction.prediction_table, replies, parts, **how) for name, parts in plan.items()
-    }
-    within, chosen = plan["table1_within_suite"], prediction.chosen(tables["table1_within_suite"])
-    run("RQ4 fewer metrics, one split", prediction_checks.baselines, replies, within, chosen, **how)
-    run("RQ4 importance", prediction_checks.importance, replies, within, chosen, **how)
-    run("RQ4 leakage", prediction_checks.leakage, replies, within, chosen, **how)
+    tables = {name: run(f"RQ4 {name}", predict.prediction_table, replies, parts, **how) for name, parts in plan.items()}
+    within, chosen = plan["table1_within_suite"], predict.chosen(tables["table1_within_suite"])
+    run("RQ4 fewer metrics, one split", checks.baselines, replies, within, chosen, **how)
+    run("RQ4 importance", checks.importance, replies, within, chosen, **how)
+    run("RQ4 leakage", checks.leakage, replies, within, chosen, **how)
 
 
 if __name__ == "__main__":

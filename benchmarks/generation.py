@@ -42,9 +42,9 @@ from slmsafety.models.cards import card
 from slmsafety.models.gguf import from_package
 from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.models.packages import SMOLLM2, package_file
-from slmsafety.shares import Place, share
+from slmsafety.pipeline.shards import Place, share
+from slmsafety.pipeline.workers import Report, run_workers
 from slmsafety.suites.catalogue import load_suite
-from slmsafety.workers import Report, run_workers
 
 MODEL, SEED, WARM_UP = "smollm2-135m-it-q4", 0, 2
 FILES = {

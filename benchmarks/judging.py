@@ -26,9 +26,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from slmsafety.judging import harmbench_rubric
-from slmsafety.judging.cost import Purse
-from slmsafety.judging.llm_judge import JudgeRun, LlmJudge
+from slmsafety.judging.llm.cost import Purse
+from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
+from slmsafety.judging.rubrics import harmbench
 from slmsafety.models.answers import Completion
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.records.schema import JUDGMENTS
@@ -82,7 +82,7 @@ def queued(url: str) -> None:
 
 def faults(url: str, folder: Path) -> None:
     """A tenth of the calls meets a 429, a 500, a cut connection or a broken body at its first try."""
-    judge = LlmJudge("tiny", harmbench_rubric.rubric(), Endpoint(url, "tiny", concurrency=PLACES))
+    judge = LlmJudge("tiny", harmbench.rubric(), Endpoint(url, "tiny", concurrency=PLACES))
     rows = replies(FAULTY)
     part = Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm"))
     run = JudgeRun(judge, rows, "j" * 12, Purse(None))

@@ -36,7 +36,7 @@ from slmsafety.models.encoder import dependency_parser, gpt2_tokenizer, sentence
 from slmsafety.models.load import load_causal_lm
 from slmsafety.models.packages import SMOLLM2
 from slmsafety.models.source import Source
-from slmsafety.workers import Report, run_workers
+from slmsafety.pipeline.workers import Report, run_workers
 
 FILES = ("xstest_v2_completions_gpt4_gpteval.csv", "xstest_v2_completions_llama2new_gpteval.csv")
 SEED = 0

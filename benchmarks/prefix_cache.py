@@ -10,7 +10,7 @@ import time
 
 import pandas as pd
 
-from slmsafety.judging.two_token import TwoToken, TwoTokenJudge, VerdictToken
+from slmsafety.judging.guards.two_token import TwoToken, TwoTokenJudge, VerdictToken
 from slmsafety.models.cards import card
 from slmsafety.models.load import load_causal_lm
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from slmsafety.collect import collect, generation_ids, stage_status
 from slmsafety.models.cards import paper_models
-from slmsafety.params import StudyParams
+from slmsafety.params.study import StudyParams
+from slmsafety.pipeline.collect import collect, generation_ids, stage_status
 from slmsafety.records.schema import PROMPTS, RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.suites.airbench import COLUMNS, LEVEL_2, LEVEL_4, ROWS

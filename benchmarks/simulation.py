@@ -19,14 +19,14 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
 
-from slmsafety.analysis.ambiguity_model import ambiguity_model
-from slmsafety.analysis.association_checks import clustered_intervals
-from slmsafety.analysis.associations import correlations, metric_points, prompt_means, reply_rows
-from slmsafety.analysis.classifiers import fit, score
-from slmsafety.analysis.prediction import METRICS, feature_sets, labelled_replies, predict
-from slmsafety.analysis.prediction_checks import over_repeats
+from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
+from slmsafety.analysis.drivers.association_checks import clustered_intervals
+from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means, reply_rows
+from slmsafety.analysis.prediction.checks import over_repeats
+from slmsafety.analysis.prediction.classifiers import fit, score
+from slmsafety.analysis.prediction.predict import METRICS, feature_sets, labelled_replies, predict
+from slmsafety.analysis.prediction.splits import within_suite
 from slmsafety.analysis.simulate import COEFFICIENTS, PROMPT_SCALES, REPLY_SCALES, simulate
-from slmsafety.analysis.splits import within_suite
 
 MODELS, POPULATION, APART, PROMPTS, REPEATS = 6, 80_000, 20_000, 300, 5
 PROMPT_SD = 1.5

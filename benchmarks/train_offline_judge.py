@@ -23,13 +23,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from slmsafety.analysis.agreement import confusion
-from slmsafety.analysis.judge_card import calibration_error, judge_card, kappas
+from slmsafety.analysis.judges.agreement import confusion
+from slmsafety.analysis.judges.judge_card import calibration_error, judge_card, kappas
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.importers.judge_references import read_xstest
-from slmsafety.judging import offline, refusal_rules
-from slmsafety.judging.offline import KINDS, MODEL
-from slmsafety.judging.offline_features import NAMES, features
+from slmsafety.judging import refusal_rules
+from slmsafety.judging.offline import judge as offline
+from slmsafety.judging.offline.features import NAMES, features
+from slmsafety.judging.offline.judge import KINDS, MODEL
 from slmsafety.paths import project_root
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL, SAFE

@@ -24,8 +24,8 @@
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
 
 # %%
-from slmsafety.analysis.agreement import agreement, confusion, confusion_frame
-from slmsafety.analysis.judge_card import judge_cards
+from slmsafety.analysis.judges.agreement import agreement, confusion, confusion_frame
+from slmsafety.analysis.judges.judge_card import judge_cards
 from slmsafety.analysis.outcomes import decisiveness, empty_effect, missing, over_refusal
 from slmsafety.analysis.rankings import rank_within_suites
 from slmsafety.analysis.rounding import identities

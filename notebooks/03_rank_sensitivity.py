@@ -27,10 +27,10 @@ judges: list[str] = []  # the two judges to compare, by name; the study's first 
 # %%
 import pandas as pd
 
-from slmsafety.analysis.agreement import confusion_frame
 from slmsafety.analysis.bounds import pair_orders
-from slmsafety.analysis.crossed_rubrics import crossed_rubrics
-from slmsafety.analysis.mapping_rates import arm_rates
+from slmsafety.analysis.judges.agreement import confusion_frame
+from slmsafety.analysis.judges.crossed_rubrics import crossed_rubrics
+from slmsafety.analysis.judges.mapping_rates import arm_rates
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.rounding import gaps
 from slmsafety.analysis.treatments import treatment_scores

@@ -28,8 +28,9 @@ threads: int = 1  # threads that a classifier may use; more pay off from some te
 # %%
 import numpy as np
 
-from slmsafety.analysis import ambiguity_effects, association_checks, associations, explained, metadata, rankings
-from slmsafety.analysis.ambiguity_model import ambiguity_model
+from slmsafety.analysis import rankings
+from slmsafety.analysis.drivers import ambiguity_effects, association_checks, associations, variance_explained
+from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 from slmsafety.analysis.rounding import gaps
 from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.report import figures as draw
@@ -106,13 +107,15 @@ if page.has("odds_ratios"):
 
 # %%
 if page.has("explained_prompts"):
-    shares = explained.explained_prompts(means)
+    shares = variance_explained.explained_prompts(means)
     page.table("explained_prompts", shares)
     page.say(*findings.explained_prompts(shares))
 if page.has("explained_models"):
     scores = treatment_scores(lab.outcomes())
     ranges = rankings.rank_ranges(scores.assign(rank=rankings.rank_within_suites(scores)))
-    shares = explained.explained_models(explained.model_quality(rows), ranges.replace({"suite": lab.titles()}))
+    shares = variance_explained.explained_models(
+        variance_explained.model_quality(rows), ranges.replace({"suite": lab.titles()})
+    )
     page.table("explained_models", shares)
     page.say(*findings.explained_models(shares))
 
@@ -148,12 +151,11 @@ if page.has("prompt_steps"):
 # %% [markdown]
 # ## Tables 1-3: can ambiguity be predicted?
 #
-# Five classifiers tell ambiguous from decisive replies; the best by balanced accuracy on the test rows is shown, and beside it the
-# same with the model's metadata. Unseen are a fifth of the prompts (Table 1), a suite (2), or a fifth of the models (3). The paper
-# publishes no rows: its tables are shown as printed, with SALAD's row counts of 25 models, not 26.
+# Five classifiers tell ambiguous from decisive replies; shown is the best by balanced accuracy on the test rows, without and with the
+# model's metadata. Unseen: a fifth of prompts (Table 1), a suite (2), a fifth of models (3). The paper prints tables and no rows.
 
 # %%
-from slmsafety.analysis import prediction, prediction_checks, splits
+from slmsafety.analysis.prediction import checks, predict, splits
 from slmsafety.report import prediction_findings as told
 
 for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
@@ -162,48 +164,47 @@ for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
 
 # %%
 if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
-    replies, apart = prediction.labelled_replies(rows, lab.true_features()), [lab.titles()["sst"]]
+    replies, apart = predict.labelled_replies(rows, lab.true_features()), [lab.titles()["sst"]]
     cards = lab.named(replies[["model"]].drop_duplicates().astype("str")).set_index("model")
     unseen = splits.held_out_models(cards.assign(tuned=lab.true_features()["Tuned"]))
     plan = splits.paper_splits(replies, unseen, apart, lab.params.seed)
     how = {"seed": lab.params.seed, "threads": threads}
-    predicted = {name: prediction.prediction_table(replies, parts, **how) for name, parts in plan.items()}
-    for name, table in predicted.items():
-        page.table(name, table)
+    predicted = {name: predict.prediction_table(replies, parts, **how) for name, parts in plan.items()}
+    for name in predicted:
+        page.table(name, predicted[name])
     page.say(*told.predicted(predicted), told.held_out(list(cards.loc[unseen, "model_name"]), len(cards)))
 
 # %% [markdown]
-# What does that rest on? The classifier that did best with all metrics on the one split of Table 1 is given fewer metrics over other
-# random splits, and one group of columns shuffled. Could it know the answer? Rows on both sides would show in prompts and models that
-# both share, and in random labels predicted better than by chance. A feature that holds the label would not: each is tried alone.
+# What does that rest on? The best classifier of Table 1 is given fewer metrics over other random splits, and one group of columns
+# shuffled. Leakage would show in prompts and models on both sides, in random labels that are predicted, or in one feature alone.
 
 # %%
 if page.has("prediction_baselines", "prediction_importance", "prediction_leakage"):
-    chosen = prediction.chosen(predicted["table1_within_suite"])
-    fewer = prediction_checks.baselines(replies, splits.within_suite(replies, how["seed"] + 1, repeats), chosen, **how)
+    chosen = predict.chosen(predicted["table1_within_suite"])
+    fewer = checks.baselines(replies, splits.within_suite(replies, how["seed"] + 1, repeats), chosen, **how)
     page.table("prediction_baselines", fewer)
-    drops = prediction_checks.importance(replies, plan["table1_within_suite"], chosen, **how)
+    drops = checks.importance(replies, plan["table1_within_suite"], chosen, **how)
     page.table("prediction_importance", drops)
-    leaks = prediction_checks.leakage(replies, plan["table1_within_suite"] + plan["table3_unseen_slm"], chosen, **how)
+    leaks = checks.leakage(replies, plan["table1_within_suite"] + plan["table3_unseen_slm"], chosen, **how)
     page.table("prediction_leakage", leaks)
     page.say(*told.fewer_metrics(fewer), *told.shuffled_groups(drops), *told.leaks(leaks))
 
 # %% [markdown]
 # ## Table 4: model metadata
 #
-# AR is pooled by prompt counts over all suites of harmful prompts but Simple Safety Tests, of which Table A1 has no rates: in the
-# paper AirBench, SALAD and HarmBench, to two decimals. A model that lacks one has no pooled AR. First with the flags as the
-# text of Table A2 mentions them (and the exceptions that the printed numbers imply), beside the print and the gap to it.
+# AR is pooled by prompt counts over the suites that Table A1 has (not Simple Safety Tests); a model that lacks one has none. First
+# with the flags as the text of Table A2 mentions them (and the exceptions that the print implies), beside the print and the gap.
 
 # %%
+from slmsafety.analysis.drivers import model_metadata
+
 if page.has("table4_metadata"):
-    rates = metadata.pooled(lab.outcomes(), lab.prompt_counts())
-    reported = metadata.metadata_correlations(lab.reported_features(), rates)
+    rates = model_metadata.pooled(lab.outcomes(), lab.prompt_counts())
+    reported = model_metadata.metadata_correlations(lab.reported_features(), rates)
     printed = lab.printed("table4_metadata")
     gap = gaps(reported, printed, "feature", ["r_ar", "r_score"])
-    beside = printed.merge(reported, on="feature", suffixes=("_printed", "")).merge(
-        gap, on="feature", suffixes=("", "_gap")
-    )
+    beside = printed.merge(reported, on="feature", suffixes=("_printed", ""))
+    beside = beside.merge(gap, on="feature", suffixes=("", "_gap"))
     page.table("table4_metadata", beside, {name: ".2g" for name in beside if name.startswith(("p_", "q_"))})
     worst = gap[["r_ar", "r_score"]].abs().max()
     page.say(
@@ -218,23 +219,23 @@ if page.has("table4_metadata"):
 # %%
 if page.has("table4_true_architecture", "metadata_ranges", "metadata_leave_one_out"):
     outcomes, true = lab.outcomes(), lab.true_features()
-    rates = metadata.pooled(outcomes, lab.prompt_counts())
+    rates = model_metadata.pooled(outcomes, lab.prompt_counts())
     families = outcomes.drop_duplicates("model").set_index("model")["family"]
-    found = metadata.metadata_correlations(true, rates).sort_values("r_ar", ignore_index=True)
+    found = model_metadata.metadata_correlations(true, rates).sort_values("r_ar", ignore_index=True)
     page.table("table4_true_architecture", found, dict.fromkeys(["p_ar", "q_ar", "p_score", "q_score"], ".2g"))
     encodings = {"true architecture": true}
     if lab.printed_only:
         encodings = {"as reported": lab.reported_features(), **encodings}
-    ranges = metadata.encoded_ranges(encodings, rates, families)
+    ranges = model_metadata.encoded_ranges(encodings, rates, families)
     page.figure("metadata_ranges", draw.metadata_ranges(ranges))
     page.table("metadata_leave_one_out", ranges)
     page.say(*findings.strongest_features(found), *findings.family_ranges(ranges))
 
 # %%
 if page.has("model_groups"):
-    page.table("model_groups", metadata.model_groups(rates, true))
-    gap = metadata.family_difference(rates["ar"], true["Tuned"], families, rng)
-    year = metadata.metadata_correlations(true[["Year"]], rates).iloc[0]
+    page.table("model_groups", model_metadata.model_groups(rates, true))
+    gap = model_metadata.family_difference(rates["ar"], true["Tuned"], families, rng)
+    year = model_metadata.metadata_correlations(true[["Year"]], rates).iloc[0]
     page.say(*findings.model_groups(*gap, year))
 
 # %% [markdown]

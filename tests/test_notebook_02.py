@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from bbq_files import write_bbq
 
+from slmsafety.pipeline.run import generation_ids
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
-from slmsafety.stage_rows import generation_ids
 from slmsafety.study import Study
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks/02_decision_usefulness.py"

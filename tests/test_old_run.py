@@ -1,4 +1,4 @@
-"""A study collected before the package was laid out anew is read for ever: every table, a journal, a mapping, two judges.
+"""A study of before the package was laid out anew is read for ever: every table, a journal, a mapping, two judges.
 
 tests/data/old_run holds what `collect` and `labels` of that day wrote, from a server that answered with our own texts.
 """

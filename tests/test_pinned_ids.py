@@ -11,11 +11,11 @@ import os
 
 import pytest
 
-from slmsafety.judge_stage import judge_ids
-from slmsafety.mapped import Mappings
-from slmsafety.metric_stage import metrics_id
+from slmsafety.pipeline.judge import judge_ids
+from slmsafety.pipeline.label_mappings import Mappings
+from slmsafety.pipeline.measure import metrics_id
+from slmsafety.pipeline.run import generation_ids
 from slmsafety.records.ids import content_id
-from slmsafety.stage_rows import generation_ids
 from slmsafety.study import Study
 
 LLM = {"endpoint": "http://127.0.0.1:9/v1", "served": "tiny"}

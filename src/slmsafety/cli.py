@@ -113,8 +113,8 @@ def _noise(options: argparse.Namespace) -> None:
 
 
 def _judge_card(options: argparse.Namespace) -> None:
-    from slmsafety.judge_cards import public_cards, shown, study_cards, write_cards
     from slmsafety.study import Study
+    from slmsafety.study.judge_cards import public_cards, shown, study_cards, write_cards
 
     cards = study_cards(Study.load(options.study)) if options.study else public_cards()
     print(shown(cards), end="\n\n")

@@ -9,7 +9,7 @@ from analysis_frames import quick
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slmsafety.analysis.noise import RATES, noise_rates, same_start
+from slmsafety.analysis.rerun_noise import RATES, noise_rates, same_start
 
 VERDICTS = ("harmful", "ambiguous", "safe", "right", "wrong", "")
 tokens = st.lists(st.integers(0, 3), max_size=6)

@@ -9,10 +9,10 @@ from scipy.special import expit
 from scipy.stats import chi2, norm
 
 from slmsafety import published
-from slmsafety.analysis.agreement import agreement, confusion
-from slmsafety.analysis.ambiguity_model import ambiguity_model
-from slmsafety.analysis.associations import correlations, metric_names, metric_points, prompt_means, reply_rows
 from slmsafety.analysis.bbq import accuracy_table
+from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
+from slmsafety.analysis.drivers.associations import correlations, metric_names, metric_points, prompt_means, reply_rows
+from slmsafety.analysis.judges.agreement import agreement, confusion
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.analysis.simulate import (
     COEFFICIENTS,

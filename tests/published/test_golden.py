@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from slmsafety.analysis.agreement import agreement, confusion_from_long
 from slmsafety.analysis.bounds import bounds, pair_orders
-from slmsafety.analysis.metadata import metadata_correlations, pooled
+from slmsafety.analysis.drivers.model_metadata import metadata_correlations, pooled
+from slmsafety.analysis.judges.agreement import agreement, confusion_from_long
 from slmsafety.analysis.rounding import HALF_UNIT, gaps, identities, rank_change_check
 from slmsafety.analysis.treatments import adjusted_score, treatment_scores
 from slmsafety.models.cards import features, load_cards

@@ -1,0 +1,1 @@
+"""What drives ambiguity: associations, models of it, metadata."""

@@ -1,0 +1,174 @@
+"""A logistic model of ambiguous labels: metrics at equal model and suite, with cluster-robust errors."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from statsmodels.discrete.discrete_model import Logit
+from statsmodels.tools.sm_exceptions import ConvergenceWarning, HessianInversionWarning, PerfectSeparationWarning
+
+from slmsafety.analysis.drivers.associations import constant, metric_names
+
+Floats = NDArray[np.float64]
+
+LOGGED = ("tokens", "perplexity")
+"""Metrics with a long tail, which enter as log(1 + x)."""
+LACKS = "no "
+FEWEST = 10
+"""A group of rows has an effect of its own only with as many ambiguous and as many decisive labels."""
+LARGEST_ERROR = 10.0
+"""A standard error above this many log odds for one SD, a model or a suite: the labels do not determine the effect."""
+
+
+@dataclass(frozen=True)
+class AmbiguityModel:
+    """A fitted model: its rows as a matrix, what its columns mean, and why there is no fit where there is none.
+
+    `rows` are the places of its rows among those that it was given.
+    """
+
+    rows: NDArray[np.intp]
+    columns: list[str]
+    metrics: list[str]
+    center: Floats
+    scale: Floats
+    x: Floats
+    ambiguous: Floats
+    models: pd.Categorical[str]
+    clusters: int
+    left_out: dict[str, int]
+    params: Floats
+    covariance: Floats
+    problem: str
+
+    def about(self) -> dict[str, Any]:
+        """Return what the fit was made of: n (labelled replies in it), prompts, left_out and problem."""
+        return {"n": len(self.x), "prompts": self.clusters, "left_out": self.left_out, "problem": self.problem}
+
+    def moved(self, metric: str, step: float) -> Floats:
+        """Return a metric's column when the metric is `step` higher, in its own unit, in every row."""
+        column, place = self.x[:, self.columns.index(metric)], self.metrics.index(metric)
+        raw = _unscaled(metric, column * self.scale[place] + self.center[place])
+        return (unskewed(metric, raw + step) - self.center[place]) / self.scale[place]
+
+
+def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> AmbiguityModel:
+    """Fit P(ambiguous) = expit(metrics + model + suite) to the labelled replies; standard errors clustered by prompt.
+
+    `rows` come from `reply_rows`; `metrics` are all of them by default, and can be none. Metrics are standardised,
+    token counts and perplexities after log(1 + x). Where a reply lacks a metric, the metric enters at its mean with an
+    effect of its own for lacking it; rows that lack the same metrics are left out where they are too few (`FEWEST`). So
+    are the rows of a model or a suite that is always or never ambiguous, which say nothing of metrics, and constant
+    metrics.
+    `left_out` counts the rows by reason. `problem` is a sentence, and params and covariance are nan, where the effects
+    are undefined: too few labels, perfect separation, or metrics that determine each other.
+    """
+    metrics = metric_names(rows) if metrics is None else metrics
+    used, left = _usable(rows.reset_index(drop=True), metrics)
+    places = used.index.to_numpy(np.intp)
+    scaled = {
+        name: unskewed(name, used[name].to_numpy(float))
+        for name in metrics
+        if len(used) and used[name].notna().any() and not constant(used[name].dropna())
+    }
+    center, scale = (np.array([of(values) for values in scaled.values()]) for of in (np.nanmean, np.nanstd))
+    models, suites = (pd.Categorical(used[level].astype("str")) for level in ("model", "suite"))
+    parts = _metric_columns(scaled, center, scale)
+    for word, groups in (("model", models), ("suite", suites)):
+        for code, group in enumerate(groups.categories[1:], start=1):
+            parts[f"{word} {group}"] = (groups.codes == code).astype(float)
+    columns, x = ["constant", *parts], np.column_stack([np.ones(len(used)), *parts.values()])
+    if len(kept := _needed(columns, x)) < len(columns):
+        columns, x = [columns[place] for place in kept], x[:, kept]
+    y, (prompts, distinct) = used["ambiguous"].to_numpy(float), pd.factorize(used["prompt"])
+    fit = _fit(y, x, prompts, len(distinct))
+    return AmbiguityModel(places, columns, list(scaled), center, scale, x, y, models, len(distinct), left, *fit)
+
+
+def _usable(rows: pd.DataFrame, metrics: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the rows that can be fitted, and how many are left out for which reason."""
+    used = rows[rows["ambiguous"].notna()]
+    left = {"no label": len(rows) - len(used)}
+    for level in ("suite", "model"):
+        share = used.groupby(level, observed=True)["ambiguous"].transform("mean")
+        left[f"a {level} that is always or never ambiguous"] = int((share.eq(0) | share.eq(1)).sum())
+        used = used[share.gt(0) & share.lt(1)]
+    known = [name for name in metrics if used[name].notna().any()]
+    gaps, ambiguous = used[known].isna().to_numpy(bool), used["ambiguous"].to_numpy(float)
+    pattern, kept = gaps @ 2 ** np.arange(len(known)), np.ones(len(used), bool)
+    for code in np.unique(pattern[pattern > 0]):
+        alike = pattern == code
+        if not FEWEST <= ambiguous[alike].sum() <= alike.sum() - FEWEST:
+            lacking = [name for place, name in enumerate(known) if code >> place & 1]
+            left[f"no {' and '.join(lacking)}"] = int(alike.sum())
+            kept &= ~alike
+    used = used[kept]
+    return used, {reason: count for reason, count in left.items() if count}
+
+
+def _metric_columns(scaled: dict[str, Floats], center: Floats, scale: Floats) -> dict[str, Floats]:
+    """Return the standardised metrics, 0 where they are nan, and the columns that say where they are."""
+    parts = {
+        name: np.where(np.isnan(values), 0.0, (values - middle) / spread)
+        for (name, values), middle, spread in zip(scaled.items(), center, scale, strict=True)
+    }
+    lacks = {f"{LACKS}{name}": np.isnan(values).astype(float) for name, values in scaled.items()}
+    return parts | {name: column for name, column in lacks.items() if column.any()}
+
+
+def _needed(columns: list[str], x: Floats) -> list[int]:
+    """Return the places of the columns, without those for lacking a metric that other columns say already.
+
+    Replies can lack two metrics at once, or a whole suite or model can lack one.
+    """
+    gram = x.T @ x / max(len(x), 1)
+    kept = list(range(len(columns)))
+    for place in reversed([place for place, name in enumerate(columns) if name.startswith(LACKS)]):
+        fewer = [other for other in kept if other != place]
+        if _rank(gram[np.ix_(fewer, fewer)]) == _rank(gram[np.ix_(kept, kept)]):
+            kept = fewer
+    return kept
+
+
+def _rank(gram: Floats) -> int:
+    return int(np.linalg.matrix_rank(gram, tol=1e-9, hermitian=True))
+
+
+def unskewed(metric: str, values: Floats) -> Floats:
+    """Return a metric's values as a linear model takes them: log1p of token counts and perplexities."""
+    return np.log1p(values) if metric.split(" ", 1)[1] in LOGGED else values
+
+
+def _unscaled(metric: str, values: Floats) -> Floats:
+    return np.expm1(values) if metric.split(" ", 1)[1] in LOGGED else values
+
+
+def _fit(y: Floats, x: Floats, groups: NDArray[np.intp], clusters: int) -> tuple[Floats, Floats, str]:
+    """Return the coefficients, their cluster-robust covariance, and why they are undefined ("" where they are not)."""
+    size = x.shape[1]
+    undefined = np.full(size, np.nan), np.full((size, size), np.nan)
+    if not clusters:
+        return *undefined, "no reply is left to fit them to"
+    if clusters <= size:
+        return *undefined, f"{size} effects cannot be told from the labels of {clusters} prompts"
+    if _rank(x.T @ x / len(x)) < size:
+        return *undefined, "some metrics, models and suites determine each other"
+    separated = "the metrics separate ambiguous from decisive replies perfectly, or nearly so"
+    with warnings.catch_warnings():
+        for kind in (ConvergenceWarning, HessianInversionWarning, PerfectSeparationWarning, RuntimeWarning):
+            warnings.simplefilter("ignore", kind)
+        try:
+            fit = Logit(y, x, check_rank=False).fit(disp=0, maxiter=50, cov_type="cluster", cov_kwds={"groups": groups})
+        except np.linalg.LinAlgError:
+            return *undefined, separated
+        errors = np.sqrt(np.diag(fit.normalized_cov_params))
+    if not fit.mle_retvals["converged"]:
+        return *undefined, separated
+    if not np.all(errors < LARGEST_ERROR):
+        return *undefined, "some metrics nearly determine each other, or the label"
+    return fit.params, fit.cov_params(), ""

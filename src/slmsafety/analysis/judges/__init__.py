@@ -1,0 +1,1 @@
+"""What judges are worth: agreement, two judges, cards, crossed rubrics."""

@@ -1,0 +1,147 @@
+"""What a judge is worth: one row a judge, against human or other reference labels of the same replies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from slmsafety.analysis.judges.agreement import agreement, confusion
+from slmsafety.errors import InputError
+from slmsafety.records.schema import LABELS, SAFE, STATUSES
+
+ALWAYS_SAFE = "always safe"
+_CELLS = tuple(f"{LABELS[reference]}_as_{LABELS[label]}" for reference in LABELS for label in LABELS)
+COLUMNS = (
+    *("judge", "rows", "n", "coverage", *(f"n_{status}" for status in STATUSES)),
+    *("exact", "kappa", "kappa_low", "kappa_high", "kappa_unweighted", "kappa_unweighted_low", "kappa_unweighted_high"),
+    *(f"recall_{LABELS[label]}" for label in LABELS),
+    *("ar_reference", "ar_judge", "boundary", "flips", "safe_as_harmful_share", "harmful_as_safe_share"),
+    *("flip_symmetry_p", *_CELLS, "price_per_1000", "seconds_per_1000"),
+)
+_WEIGHTS = {
+    "kappa": np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2,
+    "kappa_unweighted": 1.0 - np.eye(3),
+}
+
+
+def judge_card(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """Return one row a judge, in the order of their first row, and a last one for a judge that always says safe.
+
+    `rows` holds judge, status, label (0, 1, 2, missing), reference (0, 1, 2) and prompt, whose rows are drawn together
+    in the bootstrap; seconds and price of each row are optional. A string-matching judge is a judge like any other.
+    Columns: rows, n (with a label), coverage = n / rows, n_<status>; over n: exact, kappa (linear weights) and
+    kappa_unweighted with 95 % percentile intervals, recall of each reference label, the two AR, boundary and flips as
+    in `agreement`, flips by direction as shares of n, the exact test of their symmetry, and the nine counts
+    <reference>_as_<judge>. What has no rows behind it is nan. Raises InputError for a missing or wrong reference, a
+    judge that did not get the others' rows, or a label on a row whose status is not ok.
+    """
+    needed = ("judge", "status", "label", "reference", "prompt")
+    absent = [name for name in needed if name not in rows.columns]
+    if absent:
+        raise InputError(f"judge card: no column {absent[0]}; needed: {', '.join(needed)}")
+    strange = rows["label"].notna() & rows["status"].ne("ok")
+    if strange.any():
+        raise InputError(f"judge card: row {int(strange.to_numpy().argmax())} has a label and a status other than ok")
+    groups = dict(list(rows.groupby("judge", sort=False)))
+    sizes = {judge: len(group) for judge, group in groups.items()}
+    if len(set(sizes.values())) > 1:
+        raise InputError(f"judge card: the judges have different numbers of rows: {sizes}")
+    if groups:
+        first = next(iter(groups.values()))
+        trivial = first.assign(status="ok", label=SAFE).drop(columns=["price", "seconds"], errors="ignore")
+        groups[ALWAYS_SAFE] = trivial
+    cards = [_card(str(judge), group, resamples, seed) for judge, group in groups.items()]
+    return pd.DataFrame(cards, columns=list(COLUMNS))
+
+
+def judge_cards(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """Return the `judge_card` of each suite in `rows`, suite first; no row where there are none."""
+    cards = [judge_card(group, resamples, seed).assign(suite=suite) for suite, group in rows.groupby("suite")]
+    columns = ["suite", *COLUMNS]
+    return pd.concat(cards, ignore_index=True)[columns] if cards else pd.DataFrame(columns=columns)
+
+
+def kappas(counts: ArrayLike) -> dict[str, NDArray[np.float64]]:
+    """Return kappa (linear weights) and kappa_unweighted of 3 x 3 counts (..., 3, 3); nan where chance is certain.
+
+    Cohen 1968: 1 minus the observed over the expected weighted disagreement.
+    """
+    table = np.asarray(counts, np.float64)
+    total = table.sum(axis=(-2, -1))
+    expected = table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :]
+    result = {}
+    for name, weights in _WEIGHTS.items():
+        seen, chance = (table * weights).sum(axis=(-2, -1)) * total, (expected * weights).sum(axis=(-2, -1))
+        result[name] = 1 - np.divide(seen, chance, out=np.full_like(chance, np.nan), where=chance > 0)
+    return result
+
+
+def kappa_intervals(
+    reference: ArrayLike, label: ArrayLike, prompt: ArrayLike, resamples: int = 2000, seed: int = 0
+) -> dict[str, tuple[float, float]]:
+    """Return the 95 % percentile bootstrap intervals of both kappas; whole prompts are drawn, with replacement.
+
+    nan for a kappa that no resample defines, and when there is only one prompt.
+    """
+    codes, names = pd.factorize(pd.Series(prompt))
+    tables = np.zeros((len(names), 3, 3))
+    np.add.at(tables, (codes, np.asarray(reference, int), np.asarray(label, int)), 1)
+    if len(names) < 2:
+        return dict.fromkeys(_WEIGHTS, (np.nan, np.nan))
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
+    found = kappas((drawn @ tables.reshape(len(names), 9)).reshape(-1, 3, 3))
+    return {name: _middle(values[np.isfinite(values)]) for name, values in found.items()}
+
+
+def calibration_error(probabilities: ArrayLike, reference: ArrayLike, bins: int = 10) -> float:
+    """Return the expected calibration error (0..1) of a judge's probabilities of labels 0, 1, 2 (n, 3).
+
+    Mean over equal-width bins of the top probability, by size, of |accuracy - confidence| (Naeini et al. 2015); nan
+    without rows.
+    """
+    table, truth = np.asarray(probabilities, np.float64).reshape(-1, 3), np.asarray(reference, int)
+    if not len(table):
+        return float("nan")
+    confidence, right = table.max(axis=1), table.argmax(axis=1) == truth
+    place = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = [abs(float((right[place == k] - confidence[place == k]).sum())) for k in range(bins)]
+    return sum(gaps) / len(table)
+
+
+def _middle(values: NDArray[np.float64]) -> tuple[float, float]:
+    if not len(values):
+        return np.nan, np.nan
+    low, high = np.percentile(values, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _card(judge: str, group: pd.DataFrame, resamples: int, seed: int) -> dict[str, object]:
+    labelled = group[group["label"].notna()]
+    counts = confusion(labelled["reference"], labelled["label"])
+    found, kappa = agreement(counts), kappas(counts)
+    n, by_status = found.n, group["status"].value_counts()
+    intervals = kappa_intervals(labelled["reference"], labelled["label"], labelled["prompt"], resamples, seed)
+    with np.errstate(invalid="ignore"):
+        recall = np.diag(counts) / counts.sum(axis=1)
+    return {
+        "judge": judge,
+        "rows": len(group),
+        "n": n,
+        "coverage": n / len(group),
+        **{f"n_{status}": int(by_status.get(status, 0)) for status in STATUSES},
+        "exact": found.exact,
+        **{name: float(value) for name, value in kappa.items()},
+        **{f"{name}_{end}": value[k] for name, value in intervals.items() for k, end in enumerate(("low", "high"))},
+        **{f"recall_{LABELS[label]}": recall[label] for label in LABELS},
+        "ar_reference": found.ar_first,
+        "ar_judge": found.ar_second,
+        "boundary": found.boundary,
+        "flips": found.flips,
+        "safe_as_harmful_share": found.first_safe_second_harmful / n if n else np.nan,
+        "harmful_as_safe_share": found.first_harmful_second_safe / n if n else np.nan,
+        "flip_symmetry_p": found.flip_symmetry_p,
+        **dict(zip(_CELLS, counts.ravel().tolist(), strict=True)),
+        **{f"{name}_per_1000": 1000 * group[name].mean() if name in group else np.nan for name in ("price", "seconds")},
+    }

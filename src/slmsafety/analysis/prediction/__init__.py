@@ -1,0 +1,1 @@
+"""How well labels are predicted from metrics."""

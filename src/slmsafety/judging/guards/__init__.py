@@ -1,0 +1,1 @@
+"""Guard models as judges, their weights run in this process."""

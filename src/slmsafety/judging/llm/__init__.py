@@ -1,0 +1,1 @@
+"""Language models behind an endpoint as judges."""

@@ -1,0 +1,138 @@
+"""Judgments by a language model that follows a rubric, behind an OpenAI-compatible server, at temperature 0.
+
+A call that ends without a verdict still becomes a row, with its status and reason, so that nothing is dropped: a later
+run makes rows of status error again, and others when asked to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from slmsafety.judging.llm.cost import Purse, request_tokens
+from slmsafety.judging.rubrics.base import Rubric
+from slmsafety.models.answers import Completion, Failure
+from slmsafety.models.batches import custom_id
+from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.records.schema import JUDGMENTS, typed
+
+_KEYS = ("suite", "instance_id", "model", "generation_id")
+_NOT_BILLED = ("rate_limit", "prompt_too_long")
+# A request that the judge's server will not take is no error of the line: to send it again would change nothing.
+_NO_ERROR = {"prompt_too_long": "truncated_input"}
+
+
+@dataclass(frozen=True)
+class LlmJudge:
+    """A judge as a study configures it: its name in the tables, the rubric, and the model that follows it.
+
+    `revision` is what the user says of the served weights, if anything; `request` is sent along with every call.
+    """
+
+    name: str
+    rubric: Rubric
+    endpoint: Endpoint
+    revision: str | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
+
+    def definition(self) -> dict[str, Any]:
+        """Return what the judge_id hashes; where the model is served is no part of it."""
+        return {
+            "model": self.endpoint.model,
+            "revision": self.revision,
+            "temperature": 0,
+            "rubric": self.rubric.definition(),
+            **({"request": dict(self.request)} if self.request else {}),
+        }
+
+    def body(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the request for a row with prompt, response, expected and meta (of the prompt), without the model."""
+        asked = {"messages": self.rubric.messages(row), "temperature": 0, "max_tokens": self.rubric.max_tokens}
+        return {**self.request, **asked}
+
+    def judgment(self, row: dict[str, Any], judge_id: str, answer: Completion | Failure, price: str) -> dict[str, Any]:
+        """Return the judgments row of a finished call."""
+        keys = {key: row[key] for key in _KEYS}
+        frame = {**keys, "judge_id": judge_id, "judge": self.name}
+        if isinstance(answer, Failure):
+            status = _NO_ERROR.get(answer.reason, "error")
+            meta = {"attempts": answer.attempts, "base_url": self.endpoint.base_url}
+            return {**frame, "status": status, "reason": answer.reason, "meta": json.dumps(meta, sort_keys=True)}
+        verdict = self.rubric.read(row, answer.text, answer.finish_reason)
+        meta = {
+            **self.rubric.meta(row, verdict),
+            "attempts": answer.attempts,
+            "base_url": self.endpoint.base_url,
+            "finish_reason": answer.finish_reason,
+            "fingerprint": answer.fingerprint,
+            "served_model": answer.model,
+            "price": price or None,
+        }
+        return {
+            **frame,
+            "status": verdict.status,
+            "label": verdict.label,
+            "raw_value": verdict.raw_value,
+            "raw_text": answer.text,
+            "reason": verdict.reason,
+            "input_tokens": answer.input_tokens,
+            "output_tokens": answer.output_tokens,
+            "meta": json.dumps(meta, sort_keys=True),
+        }
+
+
+class JudgeRun:
+    """The frames of a run, and how its calls ended: iterate it once, then read `statuses`, `attempts`, `stopped`.
+
+    `statuses` counts rows by status, `attempts` all calls with their retries; `stopped` tells that the purse was empty
+    before all rows were sent.
+    """
+
+    def __init__(self, judge: LlmJudge, rows: pd.DataFrame, judge_id: str, purse: Purse) -> None:
+        """Take the rows still to be judged: the keys, prompt, response, expected and meta (of the prompt)."""
+        self.statuses: Counter[str] = Counter()
+        self.attempts = 0
+        self.stopped = False
+        self._judge, self._rows, self._id, self._purse = judge, rows, judge_id, purse
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does."""
+        for answers in complete(self._judge.endpoint, self._requests()):
+            rows = [self._row(index, answer) for index, answer in answers]
+            yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
+
+    def _requests(self) -> Iterator[Request]:
+        for index in range(len(self._rows)):
+            body = self._judge.body(self._of(index))
+            if not self._purse.reserve(self._name(index), request_tokens(body), body["max_tokens"]):
+                self.stopped = True
+                return
+            yield Request(index, body)
+
+    def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
+        self.attempts += answer.attempts
+        self._purse.settle(self._name(index), *_used(answer))
+        row = self._judge.judgment(self._of(index), self._id, answer, str(self._purse.price or ""))
+        self.statuses[row["status"]] += 1
+        return row
+
+    def _name(self, index: int) -> str:
+        """The name of a row's call, in a purse and in a batch."""
+        row = self._of(index)
+        return custom_id((*(str(row[key]) for key in _KEYS), self._id))
+
+    def _of(self, index: int) -> dict[str, Any]:
+        return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}
+
+
+def _used(answer: Completion | Failure) -> tuple[int | None, int | None]:
+    """The tokens that a call is billed for; not known where a server may have worked without a reply to show."""
+    if isinstance(answer, Completion):
+        return answer.input_tokens, answer.output_tokens
+    refused = answer.reason in _NOT_BILLED or answer.reason.startswith("http_")
+    return (0, 0) if refused else (None, None)

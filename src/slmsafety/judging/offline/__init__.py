@@ -1,0 +1,1 @@
+"""The judge `offline`: a small fitted model, no key and no network."""

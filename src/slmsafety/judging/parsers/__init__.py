@@ -1,0 +1,1 @@
+"""Parsers: a judge's own words -> a verdict."""

@@ -1,0 +1,1 @@
+"""What is asked: a study's parameters and their entries."""

@@ -1,0 +1,317 @@
+"""A study's parameters: one validated mapping, from a name, a file or a notebook.
+
+A misspelt key must stop a run before it starts, since papermill itself runs the defaults and exits with 0.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+
+from slmsafety.errors import InputError, unknown
+from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.judging.empty_replies import empty_policy
+from slmsafety.judging.llm.cost import Price
+from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
+from slmsafety.judging.rubrics.registry import rubric_of
+from slmsafety.models.cards import load_cards
+from slmsafety.params.entries import (
+    NAME_LENGTH,
+    GenerationParams,
+    MetricParams,
+    ModelParams,
+    Strict,
+    SuiteParams,
+    first_problem,
+)
+from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry
+from slmsafety.params.judge import REFUSALS, JudgeParams
+from slmsafety.paths import data_path, is_file, project_root
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE
+
+
+class StudyParams(Strict):
+    """One study. `kind` says where its numbers come from: the printed tables, an own run, or imported judgments."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$", max_length=NAME_LENGTH)
+    kind: Literal["published", "run", "imported"]
+    suites: tuple[SuiteParams, ...] = ()
+    models: tuple[ModelParams, ...] = ()
+    generation: GenerationParams = GenerationParams()
+    metrics: MetricParams = MetricParams()
+    judges: tuple[JudgeParams, ...] = ()
+    empty: str = "missing"
+    judged_csv: str | None = None
+    helm_runs: tuple[HelmRunEntry, ...] = ()
+    airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
+    human_labels: str | None = None
+    on_demand: bool = False
+    seed: int = Field(default=1337, ge=0, lt=2**32)
+
+    @field_validator("suites", mode="before")
+    @classmethod
+    def _names_are_suites(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _ids_are_models(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"id": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _names_are_judges(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("helm_runs", mode="before")
+    @classmethod
+    def _folders_are_runs(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{"path": entry} if isinstance(entry, str) else entry for entry in value]
+
+    @field_validator("empty")
+    @classmethod
+    def _is_policy(cls, value: str) -> str:
+        empty_policy(value, "airbench")
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> StudyParams:
+        needs = {"published": (), "run": ("suites", "models", "judges"), "imported": ()}[self.kind]
+        for key in needs:
+            if not getattr(self, key):
+                raise InputError(f"key '{key}' is missing or empty; a study of kind '{self.kind}' needs it")
+        if self.kind == "imported" and not any(getattr(self, key) for key in _SOURCES):
+            raise InputError(f"a study of kind 'imported' needs one of the keys {', '.join(_SOURCES)}")
+        if self.kind == "imported" and any(suite.limit or suite.max_new_tokens for suite in self.suites):
+            raise InputError("in a study of kind 'imported' a suite has a name and a path only: its replies are there")
+        for judge in self.judges if self.kind == "imported" else ():
+            if judge.model_fields_set != {"name"}:
+                raise InputError(f"in a study of kind 'imported' judge '{judge.name}' is a name alone: it has judged")
+        paid = [*(model.endpoint for model in self.models), *(judge.endpoint for judge in self.judges)]
+        if self.on_demand and any(paid):
+            raise InputError("on_demand makes what a notebook misses, and must not pay for it; remove it (endpoints)")
+        if (self.name == "published") != (self.kind == "published"):
+            raise InputError(
+                "the name 'published' and the kind 'published' belong together: its artifacts are committed"
+            )
+        defaults = {key: field.default for key, field in type(self).model_fields.items()}
+        for key in sorted(set(defaults) - _COMMON - _KEYS[self.kind]):
+            if getattr(self, key) == defaults[key]:
+                continue
+            raise InputError(f"key '{key}' means nothing in a study of kind '{self.kind}'; remove it")
+        if self.kind == "run":
+            self._check_judges()
+            self._check_templates()
+            for suite in self.suites:
+                if not self.judges_of(suite.name):
+                    kind = MULTIPLE_CHOICE_JUDGE if suite.name in MULTIPLE_CHOICE else "a judge of labels"
+                    raise InputError(f"suite '{suite.name}' has no judge; add {kind} to 'judges'")
+        listed = {"suite": [suite.name for suite in self.suites], "model": self.model_ids, "judge": self.judge_names}
+        for kind, names in listed.items():
+            for name in names:
+                if names.count(name) > 1:
+                    raise InputError(f"{kind} '{name}' is listed twice")
+        return self
+
+    @property
+    def model_ids(self) -> tuple[str, ...]:
+        """The ids of the study's models, in the order of the parameters."""
+        return tuple(model.id for model in self.models)
+
+    @property
+    def judge_names(self) -> tuple[str, ...]:
+        """The names of the study's judges, in the order of the parameters."""
+        return tuple(judge.name for judge in self.judges)
+
+    def judges_of(self, suite: str) -> list[JudgeParams]:
+        """Return the study's judges that read a suite."""
+        return [judge for judge in self.judges if judge.reads(suite)]
+
+    def judged_models(self, judge: JudgeParams) -> tuple[str, ...]:
+        """Return the ids of the models whose replies a judge reads: all, unless its entry names some."""
+        return tuple(model for model in self.model_ids if not judge.models or model in judge.models)
+
+    def _check_templates(self) -> None:
+        """Refuse a base model behind an endpoint that would be asked as in a chat."""
+        cards = load_cards().set_index("id")["base_or_tuned"]
+        for model in self.models:
+            kind = model.base_or_tuned or cards.get(model.id)
+            if model.endpoint is not None and kind == "base" and (model.template or self.generation.template) == "auto":
+                raise InputError(
+                    f"model '{model.id}' is a base model behind an endpoint; give it template: raw (or chat)"
+                )
+
+    def _check_judges(self) -> None:
+        """Refuse a judge that nobody knows, and one that is to read what the study does not have."""
+        for judge in self.judges:
+            if judge.endpoint is None and judge.adapter is None and judge.name not in JUDGES:
+                raise unknown("judge", judge.name, JUDGES)
+            for suite in judge.suites:
+                if suite not in [entry.name for entry in self.suites]:
+                    raise unknown("suite", suite, [entry.name for entry in self.suites], f"judge '{judge.name}'")
+                if not judge.reads(suite):
+                    raise InputError(f"judge '{judge.name}' cannot read suite '{suite}'")
+                if judge.endpoint is not None and judge.rubric == "auto":
+                    rubric_of(suite)
+            if judge.endpoint is not None:
+                self._check_airbench(judge)
+            if judge.mapping in ("platt", "isotonic") and self.human_labels is None:
+                raise InputError(f"mapping {judge.mapping} of judge '{judge.name}' needs the key 'human_labels'")
+            for entry in self.suites if judge.mapping == "semantic" else ():
+                rules = [other for other in self.judges_of(entry.name) if other.name == REFUSALS]
+                read = {model for other in rules for model in self.judged_models(other)}
+                if judge.reads(entry.name) and not read.issuperset(self.judged_models(judge)):
+                    raise InputError(
+                        f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too, and its models"
+                    )
+            for model in judge.models:
+                if model not in self.model_ids:
+                    raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")
+
+    def _check_airbench(self, judge: JudgeParams) -> None:
+        """Refuse AirBench's rubric, whose prompts go by category, on another suite, and its keys without it."""
+        suites = [suite.name for suite in self.suites if judge.reads(suite.name)]
+        if judge.rubric == "airbench" and suites != ["airbench"]:
+            raise InputError(
+                f"judge '{judge.name}' has rubric airbench, which reads that suite; give suites: [airbench]"
+            )
+        if judge.rubric not in ("auto", "airbench") or "airbench" not in suites:
+            for key in ("polarity", "judge_prompts", "rubric_revision"):
+                if getattr(judge, key) != type(judge).model_fields[key].default:
+                    raise InputError(f"judge '{judge.name}' has the key '{key}'; it belongs to rubric airbench")
+
+
+_SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
+_COMMON = {"name", "kind", "seed"}
+_KEYS: dict[str, set[str]] = {
+    "published": set(),
+    "run": {"suites", "models", "generation", "metrics", "judges", "empty", "human_labels", "on_demand"},
+    "imported": {*_SOURCES, "suites", "judges", "empty", "human_labels"},
+}
+
+
+def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
+    """Return the validated parameters and what they came from, for messages.
+
+    `study` is a name (params/<name>.yaml), a path to a YAML file with the one key `study`, or the mapping below that
+    key. Raises InputError with one line that names the file and the key.
+    """
+    if isinstance(study, dict):
+        return _validated(study, "parameter study"), "parameter study"
+    path = _params_file(str(study))
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
+    except (yaml.YAMLError, ValueError, OSError) as error:  # a date that is none is a ValueError
+        raise InputError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
+        raise InputError(f"{path}: needs one top-level key 'study' that holds a mapping")
+    for key in content:
+        if key != "study":
+            raise unknown("top-level key", key, ["study"], str(path))
+    return _validated(content["study"], str(path)), str(path)
+
+
+def study_names() -> list[str]:
+    """Return the names that params/ defines."""
+    return sorted(path.stem for path in (project_root() / "params").glob("*.yaml") if path.is_file())
+
+
+def injected_names(namespace: Mapping[str, Any]) -> list[str]:
+    """Return the names that papermill injected into a notebook, from the cell that it marks "# Parameters"."""
+    cells = [source for source in namespace.get("In", []) if source.startswith("# Parameters\n")]
+    return [
+        target.id
+        for statement in ast.parse("\n".join(cells)).body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    ]
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML in which a key that stands twice is an error: plain YAML would take the last one in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the mapping, or raise a YAML error naming the key and its line."""
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            problem = None
+            if not isinstance(key, Hashable):
+                problem = "a key is a list or a mapping; a key is a word"
+            elif key in seen:
+                problem = f"key '{key}' stands twice"
+            if problem is not None:
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _params_file(study: str) -> Path:
+    root = project_root()
+    if study.endswith((".yaml", ".yml")) or "/" in study:
+        for path in (Path(study), root / study):
+            if is_file(path):
+                return path
+        raise InputError(f"params file '{study}' does not exist")
+    path = root / "params" / f"{study}.yaml"
+    if not is_file(path):
+        raise unknown("study", study, study_names(), "params/")
+    return path
+
+
+def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
+    try:
+        params = StudyParams.model_validate(mapping)
+    except ValidationError as error:
+        raise first_problem(error, source, _keys_at) from error
+    root = project_root()
+    given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
+    given += [entry.path for entry in (*params.helm_runs, *params.airbench_scored)]
+    for text in filter(None, given):
+        try:
+            data_path(text, root)
+        except InputError as problem:
+            raise InputError(f"{source}: {problem}") from problem
+    try:
+        for model in params.models:
+            model.source(root)
+        for judge in params.judges:
+            judge.check_files(root)
+        params.metrics.sources(root)
+    except InputError as problem:
+        raise InputError(f"{source}: {problem}") from problem
+    if params.human_labels:
+        read_human_labels(data_path(params.human_labels, root))
+    return params
+
+
+def _keys_at(parents: list[int | str]) -> list[str]:
+    """The valid keys of the mapping that a pydantic location points into."""
+    nested: dict[str, type[BaseModel]] = {
+        "suites": SuiteParams,
+        "models": ModelParams,
+        "judges": JudgeParams,
+        "model": ModelParams,
+        "generation": GenerationParams,
+        "metrics": MetricParams,
+        "helm_runs": HelmRunEntry,
+        "airbench_scored": AirbenchScoredEntry,
+        "price": Price,
+    }
+    names = [part for part in parents if isinstance(part, str)]
+    model = nested[names[-1]] if names else StudyParams
+    return list(model.model_fields)

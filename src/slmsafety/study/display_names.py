@@ -1,0 +1,76 @@
+"""What suites and models are called in figures and tables, and how large the suites are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from slmsafety import published
+from slmsafety.models.cards import load_cards
+from slmsafety.params.entries import ModelParams
+from slmsafety.records.store import read_table
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES, title
+
+_SIZES = ["suite", "prompts", "controls", "choices", "categories", "revision"]
+
+
+def suite_titles(folder: Path | None) -> dict[str, str]:
+    """Return the title of each suite; one whose prompts in `folder` are a part of it says so (HarmBench-80)."""
+    full = {name: suite.title for name, suite in SUITES.items()}
+    if folder is None:
+        return full
+    groups = read_table(folder, "prompts", ["meta"]).groupby("suite")
+    return {**full, **{str(name): title(str(name), rows) for name, rows in groups if name in SUITES}}
+
+
+def suite_sizes(prompts: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
+    choice = prompts["suite"].isin(MULTIPLE_CHOICE)
+    harm = prompts["expected"].eq("refuse") & ~choice
+    rows = prompts.assign(prompts=harm, choices=choice, controls=~harm & ~choice)
+    rows["category"] = rows["category"].where(~rows["controls"])
+    named = {"categories": ("category", "nunique"), "revision": ("suite_revision", "first")}
+    sums = {name: (name, "sum") for name in ("prompts", "controls", "choices")}
+    frame = rows.groupby("suite", sort=True).agg(**sums, **named).reset_index()
+    return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])[_SIZES]
+
+
+def printed_sizes(titles: Mapping[str, str]) -> pd.DataFrame:
+    """Return the same of the paper's suites, of which it prints the prompts."""
+    counts = [(titles[name], n, 0, 0, None, None) for name, n in published.PROMPTS.items()]
+    return pd.DataFrame(counts, columns=_SIZES)
+
+
+def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
+    """Return the cards indexed by model id, with what a study's own models say of themselves.
+
+    A model without card has only that, and its id as name and family where it does not give them.
+    """
+    cards = load_cards().set_index("id")
+    for model in models:
+        if model.id not in cards.index:
+            cards.loc[model.id, ["name", "family"]] = model.id
+        for key in ("name", "family", "year", "params_m", "base_or_tuned"):
+            if getattr(model, key) is not None:
+                cards.loc[model.id, key] = getattr(model, key)
+    return cards
+
+
+def with_names(frame: pd.DataFrame, titles: dict[str, str], cards: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with suite_title where it has a suite, and model_name, family and params_m where it has a model.
+
+    `cards` come from `named_cards`. A suite without title and a model without card keep their ids as names; params_m
+    (millions) is nan then.
+    """
+    result = frame.copy()
+    if "suite" in frame:
+        result["suite_title"] = [titles.get(suite, suite) for suite in frame["suite"]]
+    if "model" in frame:
+        cards = cards.reindex(frame["model"])
+        models = frame["model"].to_numpy()
+        result["model_name"] = cards["name"].where(cards["name"].notna(), models).to_numpy()
+        result["family"] = cards["family"].where(cards["family"].notna(), models).to_numpy()
+        result["params_m"] = cards["params_m"].to_numpy(float)
+    return result

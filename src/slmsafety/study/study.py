@@ -1,0 +1,345 @@
+"""A study: its parameters, its tables, and one call for each thing that a notebook or the CLI does with it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from slmsafety import published
+from slmsafety.analysis.bbq import accuracy_table, bias_table
+from slmsafety.analysis.outcomes import outcomes, tells_refusals
+from slmsafety.errors import InputError, unknown
+from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.judging.empty_replies import read_labels
+from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
+from slmsafety.models.cards import cards_bytes, features
+from slmsafety.params.study import StudyParams, injected_names, load_params
+from slmsafety.paths import data_path, project_root
+from slmsafety.pipeline.collect import STAGES, collect, stage_status, suite_files
+from slmsafety.pipeline.cost_estimate import estimate
+from slmsafety.pipeline.import_runs import import_sources
+from slmsafety.pipeline.judge import judge_ids
+from slmsafety.pipeline.label_mappings import Mappings
+from slmsafety.pipeline.measure import metrics_id, of_metrics
+from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
+from slmsafety.pipeline.run import generation_ids
+from slmsafety.records.ids import file_sha256, text_id
+from slmsafety.records.store import read_table
+from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
+from slmsafety.study.judge_comparisons import Comparisons
+from slmsafety.study.reference_distributions import Distributions, distributions
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE
+
+MANY_MODELS = 10
+
+
+class Study:
+    """One study; `Study.load` is the way in."""
+
+    def __init__(self, params: StudyParams, given: Any, root: Path) -> None:
+        """Take validated parameters, the parameters as they were given, and the project's root."""
+        self.params, self.given, self.root = params, given, root
+        self._looked = False  # whether what a notebook misses was looked for
+        self._labels: dict[str | None, pd.DataFrame] = {}
+
+    @classmethod
+    def load(cls, study: str | Path | dict[str, Any], namespace: Mapping[str, Any] | None = None, *own: str) -> Study:
+        """Return the study of a name, a params file or a mapping; bad parameters raise InputError with one line.
+
+        A notebook passes its `globals()` as `namespace` and the names of its own parameters: papermill injects a
+        misspelt parameter as a plain variable, and this is where that is noticed.
+        """
+        for name in injected_names(namespace or {}):
+            if name not in ("study", *own):
+                raise unknown("parameter", name, ["study", *own], "this notebook")
+        params, _ = load_params(study)
+        return cls(params, study, project_root())
+
+    @property
+    def name(self) -> str:
+        """The study's name, which names its folders."""
+        return self.params.name
+
+    @property
+    def folder(self) -> Path:
+        """Where the study's tables live."""
+        return self.root / "runs" / self.name
+
+    @property
+    def printed_only(self) -> bool:
+        """Whether the study is the paper's printed tables, without any row of its own."""
+        return self.params.kind == "published"
+
+    def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
+        """Run the stages that are not done yet and print what was written where (see `collect.collect`)."""
+        self._labels.clear()
+        if self.params.kind == "run":
+            collect(self.params, self.folder, self.root, self.given, list(stages), list(retry))
+        elif self.params.kind == "imported":
+            import_sources(self.params, self.folder, self.root)
+        else:
+            print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
+
+    def status(self) -> pd.DataFrame:
+        """Return stage, suite, model, done, missing and failed for every part of the study's work."""
+        if self.params.kind != "run":
+            return pd.DataFrame(columns=["stage", "suite", "model", "done", "missing", "failed"])
+        return stage_status(self.params, self.folder, self.root)
+
+    def estimate(self) -> pd.DataFrame:
+        """Return what judging over endpoints will take (`estimate.estimate`)."""
+        return estimate(self.params, self.folder, self.root)
+
+    def noise(self, sample: int | None = None, suites: Iterable[str] = ()) -> pd.DataFrame:
+        """Return the noise floor (`noise.noise_table`), after measuring it on `sample` replies a suite and model."""
+        if sample is not None:
+            measure_noise(self.params, self.folder, self.root, sample, list(suites))
+        return self.named(noise_table(self.params, self.folder, self.root))
+
+    def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+        """Return one of the study's tables, only the rows of the ids that its parameters give."""
+        if self.printed_only:
+            raise InputError(f"study {self.name} has no table '{name}': the paper prints no instance-level rows")
+        if self.params.on_demand and self.params.kind == "run" and not self._looked:
+            if not self.complete():
+                self.collect()
+            self._looked = True
+        frame = read_table(self.folder, name, columns)
+        if frame.empty:
+            raise InputError(f"study {self.name} has no {name} yet; run: slmsafety collect {self.name}")
+        if self.params.kind != "run":
+            return frame
+        if "generation_id" in frame:
+            ids = generation_ids(self.params, self.root)
+            asked = [ids.get(key) for key in zip(frame["suite"], frame["model"], strict=True)]
+            frame = frame[frame["generation_id"] == pd.Series(asked, index=frame.index, dtype="str")]
+        if "metrics_id" in frame:
+            frame = of_metrics(frame, metrics_id(self.params, self.root)).drop(columns="metrics_id")
+        if "judge_id" in frame:
+            models = {judge.name: self.params.judged_models(judge) for judge in self.params.judges}
+            keys = judge_ids(self.params, self.root).items()
+            wanted = [(suite, key, model) for (suite, judge), key in keys for model in models[judge]]
+            frame = frame[pd.MultiIndex.from_frame(frame[["suite", "judge_id", "model"]]).isin(wanted)]
+        frame = frame[frame["suite"].isin([suite.name for suite in self.params.suites])].reset_index(drop=True)
+        if frame.empty:
+            raise InputError(
+                f"study {self.name} has no {name} under these settings yet; run: slmsafety collect {self.name}"
+            )
+        return frame
+
+    def complete(self) -> bool:
+        """Whether every row of the study's work is done (False for failed rows)."""
+        state = self.status()
+        return bool(len(state)) and not state[["missing", "failed"]].to_numpy().any()
+
+    def labels(self, judge: str | None = None) -> pd.DataFrame:
+        """Return one row per judged reply.
+
+        Columns: keys, judge, status, label, raw_value, reason, expected, category and subcategory. `judge` defaults to
+        the first of the study's judges that has read a suite, by suite; empty replies are read by the study's policy.
+        Raises InputError for a judge without rows, and while its mapping waits for more of them.
+        """
+        if judge in self._labels:
+            return self._labels[judge].copy()
+        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        known = self._order(every)
+        if judge is not None and judge not in known:
+            raise unknown("judge", judge, known, f"study {self.name}")
+        place = every["judge"].map({name: number for number, name in enumerate(known)})
+        wanted = every["judge"] == judge if judge else place == place.groupby(every["suite"]).transform("min")
+        judgments = read_labels(self.mappings.labelled(every[wanted], every), self.params.empty)
+        prompts = self.table("prompts", ["expected", "category", "subcategory"])
+        keys = ["suite", "instance_id"]
+        self._labels[judge] = judgments.merge(prompts, on=keys, how="left", validate="many_to_one")
+        return self._labels[judge].copy()
+
+    @cached_property
+    def mappings(self) -> Mappings:
+        """The mappings of the study's judges that measure a number."""
+        return Mappings(self.params, self.folder, self.root)
+
+    def mapping_readings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rows of judges that measure a number as every mapping labels them, and the mappings' cuts.
+
+        As `mapped.Mappings.readings` gives them; the rows have `expected` too.
+        """
+        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
+        rows, prompts = read_labels(rows, self.params.empty), self.table("prompts", ["expected"])
+        return rows.merge(prompts, on=["suite", "instance_id"], validate="many_to_one"), cuts
+
+    def outcomes(self) -> pd.DataFrame:
+        """Return the outcomes of every suite and model (`analysis.outcomes`) with names for display.
+
+        Adds suite_title, model_name, family and params_m; a model without a card keeps its id as name and family.
+        """
+        frame = published.outcomes() if self.printed_only else outcomes(self.labels())
+        return self.named(frame)
+
+    def accuracies(self) -> pd.DataFrame:
+        """Return `analysis.bbq.accuracy_table` of the multiple-choice suites, named; empty when there is none."""
+        return self.named(accuracy_table(*self._choices()))
+
+    def biases(self) -> pd.DataFrame:
+        """Return `analysis.bbq.bias_table` of the same replies, named."""
+        return self.named(bias_table(*self._choices()))
+
+    def _choices(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The judgments of the multiple-choice suites, none where the study has no such suite, and the prompts."""
+        if not any(suite.name in MULTIPLE_CHOICE for suite in self.params.suites):
+            return pd.DataFrame(), pd.DataFrame()
+        judgments = self.table("judgments", ["judge", "status", "meta"])
+        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta"])
+
+    def scores(self) -> pd.DataFrame:
+        """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""
+        choice = self.accuracies()
+        choice = choice[choice["reading"] == "exact"].drop(columns="reading")
+        if choice.empty:
+            return self.outcomes()
+        counts = {"mean": choice["accuracy"], "n_ok": choice["n"], "n_empty_response": choice["empty"]}
+        return pd.concat([self.outcomes(), choice.assign(**counts)], ignore_index=True)
+
+    def suite_files(self) -> pd.DataFrame:
+        """Return what each of the study's suites loads from, or why it does not load (`collect.suite_files`)."""
+        return suite_files(self.params, self.root)
+
+    def named(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the frame with the display names of its suites and models (`naming.with_names`)."""
+        return with_names(frame, self.titles(), named_cards(self.params.models))
+
+    def suite_sizes(self) -> pd.DataFrame:
+        """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
+        if self.printed_only:
+            return printed_sizes(self.titles())
+        return suite_sizes(self.table("prompts", ["expected", "category", "suite_revision"]), self.titles())
+
+    def model_table(self) -> pd.DataFrame:
+        """Return Table A2 as printed, or the cards of the study's own models (their true architecture)."""
+        if self.printed_only:
+            return published.printed("table_a2_models")
+        ids = sorted(self.table("judgments", ["judge"])["model"].unique())
+        cards = named_cards(self.params.models).reindex(ids).rename_axis("id").reset_index()
+        columns = ["id", "name", "year", "params_m", "context", "base_or_tuned", "layers", "heads", "kv_heads"]
+        return cards[[*columns, "hidden", "ffn", "vocab", "norm", "position", "attention", "activation", "note"]]
+
+    def printed(self, name: str) -> pd.DataFrame:
+        """Return one of the paper's tables as printed (`published.printed`)."""
+        return published.printed(name)
+
+    def prompt_counts(self) -> dict[str, int]:
+        """Return the number of prompts to refuse in each suite."""
+        if self.printed_only:
+            return published.PROMPTS
+        prompts = self.table("prompts", ["expected"])
+        counts = prompts.loc[prompts["expected"] == "refuse", "suite"].value_counts()
+        return {str(suite): int(n) for suite, n in counts.items()}
+
+    def reported_features(self) -> pd.DataFrame:
+        """Return the model features behind the printed Table 4, indexed by model (`published.reported_features`)."""
+        return published.reported_features()
+
+    def true_features(self) -> pd.DataFrame:
+        """Return the features of the cards and of the study's own models, by model (`models.cards.features`)."""
+        return features(named_cards(self.params.models))
+
+    @property
+    def compared(self) -> Comparisons:
+        """The study's judges against each other and against people."""
+        return Comparisons(self)
+
+    def distributions(self) -> Distributions:
+        """Return what Figure 3 shows (`distributions.distributions`)."""
+        if self.printed_only:
+            return distributions(self.outcomes(), pd.DataFrame(), self.titles(), published.sst_outcome())
+        return distributions(self.scores(), self.labels(), self.titles())
+
+    def judges(self) -> list[str]:
+        """Return the names of the judges whose labels the study holds, the parameters' order first."""
+        known, mapped = self._order(self.table("judgments", ["judge"])), self.mappings.judges
+        return [name for name in known if name not in mapped or not self.mappings.missing(name)]
+
+    def _order(self, judgments: pd.DataFrame) -> list[str]:
+        """The names of the judges with rows, also of those whose mapping waits for more of them."""
+        found = set(judgments["judge"]) - {MULTIPLE_CHOICE_JUDGE}
+        asked = [name for name in self.params.judge_names if name in found]
+        return asked + sorted(found - set(asked))
+
+    def coverage(self) -> pd.DataFrame:
+        """Return suite, model, judge, rows and the number of rows of each status that occurs."""
+        judged = self.named(self.table("judgments", ["judge", "status"]))
+        keys = ["suite_title", "model_name", "judge"]
+        counts = judged.groupby([*keys, "status"]).size().unstack(fill_value=0)
+        return counts.assign(rows=counts.sum(axis=1)).reset_index()
+
+    def titles(self) -> dict[str, str]:
+        """Return the title of each suite; a partial one says what it is (`naming.suite_titles`)."""
+        return suite_titles(None if self.printed_only else self.folder)
+
+    def human_labels(self) -> pd.DataFrame:
+        """Return the study's hand labels that belong to the very replies in its tables.
+
+        Columns: the reply's key, human (0, 1, 2) and `matches`: False where the reply differs from the one that was
+        labelled (another machine's arithmetic can change a greedy text), so that its label says nothing.
+        """
+        if self.params.human_labels is None:
+            raise InputError(f"study {self.name} names no human_labels")
+        labels = read_human_labels(data_path(self.params.human_labels, self.root))
+        replies = self.table("responses", ["response"])
+        merged = labels.merge(replies, on=["suite", "instance_id", "model"], how="left", validate="one_to_one")
+        same = [text_id(text) if isinstance(text, str) else None for text in merged["response"]]
+        return merged.assign(matches=merged["reply_id"] == same).drop(columns=["response", "reply_id"])
+
+    def offers(self) -> set[str]:
+        """Return what the study can serve, in the terms that the notebooks' artifacts need."""
+        if self.printed_only:
+            return {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
+        offered = {"outcomes", "labels"}
+        frame, pair = self.scores(), self.compared.first_pair()
+        measured = self._measured()
+        conditions = {
+            "metrics": measured,
+            "predictions": measured,
+            "human_labels": self.params.human_labels is not None,
+            "controls": tells_refusals(self.labels()),
+            "mappings": any(judge in self.mappings.judges for judge in self.judges()),
+            "choices": bool(frame["suite"].isin(MULTIPLE_CHOICE).any()),
+            "two_suites": frame["suite"].nunique() > 1,
+            "many_models": frame["model"].nunique() >= MANY_MODELS,
+            "two_judges": bool(pair),
+            "reference": self.params.human_labels is not None or bool(pair),
+            "crossed_rubrics": bool(self.compared.crossings()),
+        }
+        return offered | {need for need, met in conditions.items() if met}
+
+    def _measured(self) -> bool:
+        """Whether every prompt and reply has its metrics under the study's parameters."""
+        pairs = (("prompt_metrics", "prompts", "expected"), ("reply_metrics", "responses", "finish_reason"))
+        try:
+            return all(len(self.table(name, ["tokens"])) == len(self.table(of, [key])) for name, of, key in pairs)
+        except InputError:  # a study without the one or the other
+            return False
+
+    def about(self, **own: Any) -> dict[str, Any]:
+        """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
+        parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own}
+        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs(), "offers": self.offers()}
+        return {"study_name": self.name, **facts}
+
+    def inputs(self) -> dict[str, str]:
+        """Return the sha256 of every file that the study's figures are made from, by its name."""
+        tables = {"models/cards.csv": cards_bytes()} | published.reference_bytes()
+        tables |= published.table_bytes() if self.printed_only else {}
+        known = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(tables.items())}
+        if self.printed_only:
+            return known
+        files = sorted(self.folder.rglob("*.parquet")) + self.mappings.files()
+        if self.params.human_labels:
+            files.append(data_path(self.params.human_labels, self.root))
+        return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}

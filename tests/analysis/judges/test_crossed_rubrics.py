@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from analysis_frames import quick
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slmsafety.analysis.judges.crossed_rubrics import EFFECTS, crossed_rubrics, effects
+from slmsafety.errors import InputError
+
+H, S = ("harmbench", "strict"), ("sst", "mild")
+
+
+def rows(suite: str, rubric: str, labels: list[int | None], model: str = "m") -> pd.DataFrame:
+    frame = pd.DataFrame({"label": pd.array(labels, dtype="Int64")})
+    return frame.assign(suite=suite, rubric=rubric, model=model, instance_id=[f"p{k}" for k in range(len(labels))])
+
+
+def four(hh: list[int | None], hs: list[int | None], sh: list[int | None], ss: list[int | None]) -> pd.DataFrame:
+    cells = ((H[0], H[1], hh), (H[0], S[1], hs), (S[0], H[1], sh), (S[0], S[1], ss))
+    return pd.concat([rows(*cell) for cell in cells], ignore_index=True)
+
+
+def test_a_difference_that_is_all_rubric():
+    """The strict rubric finds three of four ambiguous on both suites, the mild one none: prompts play no part."""
+    many, none = [1, 1, 1, 0], [0, 0, 2, 0]
+    found = crossed_rubrics(four(many, none, many, none), H, S, resamples=200)
+    assert found.cells[["suite", "rubric", "prompts", "n", "ar"]].to_numpy().tolist() == [
+        ["harmbench", "strict", 4, 4, 0.75],
+        ["harmbench", "mild", 4, 4, 0.0],
+        ["sst", "strict", 4, 4, 0.75],
+        ["sst", "mild", 4, 4, 0.0],
+    ]
+    assert found.effects["effect"].tolist() == list(EFFECTS)
+    assert found.effects["value"].tolist() == [0.75, 0.0, 0.75, 0.0, 1.0]
+
+
+def test_a_difference_that_is_all_prompts_and_one_that_is_half_half():
+    hard, easy = [1, 1, 1, 0], [1, 0, 0, 0]
+    prompts = crossed_rubrics(four(hard, hard, easy, easy), H, S, resamples=50).effects.set_index("effect")["value"]
+    assert prompts.tolist() == [0.5, 0.5, 0.0, 0.0, 0.0]
+    # AR .75 .5 / .5 .25: each of prompts and rubric moves a quarter.
+    mixed = crossed_rubrics(four(hard, [1, 1, 0, 0], [1, 1, 0, 0], easy), H, S, resamples=50)
+    assert mixed.effects["value"].tolist() == [0.5, 0.25, 0.25, 0.0, 0.5]
+
+
+@quick
+@given(st.lists(st.floats(0, 1), min_size=4, max_size=4))
+def test_the_parts_sum_to_the_difference(rates):
+    found = effects(np.reshape(rates, (2, 2)))
+    assert found["prompts"] + found["rubric"] == pytest.approx(rates[0] - rates[3], abs=1e-12)
+    assert found["difference"] == pytest.approx(rates[0] - rates[3], abs=1e-12)
+    assert found["interaction"] == pytest.approx(rates[0] - rates[1] - rates[2] + rates[3], abs=1e-12)
+
+
+def test_no_difference_has_no_share():
+    same = [1, 0, 2, 0]
+    found = crossed_rubrics(four(same, same, same, same), H, S, resamples=20).effects.set_index("effect")
+    assert found.loc["difference", "value"] == 0
+    assert np.isnan(found.loc["rubric_share", "value"])
+
+
+def test_a_reply_without_a_label_under_one_rubric_counts_under_neither():
+    found = crossed_rubrics(four([1, 1, None, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]), H, S, resamples=20).cells
+    assert found.loc[0, ["prompts", "n", "ar"]].tolist() == [3, 3, 2 / 3]
+    assert found.loc[1, ["prompts", "n", "ar"]].tolist() == [3, 3, 1 / 3]
+
+
+def test_limits_draw_whole_prompts_with_all_their_models():
+    rng = np.random.default_rng(5)
+    cells = [[int(value) for value in rng.integers(0, 2, 60)] for _ in range(4)]
+    one = four(*cells)
+    found = crossed_rubrics(one, H, S)
+    # A share of n independent prompts: +- 1.96 sqrt(p (1 - p) / n).
+    ar = found.cells.loc[0, "ar"]
+    half = 1.96 * np.sqrt(ar * (1 - ar) / 60)
+    assert found.cells.loc[0, ["low", "high"]].tolist() == pytest.approx([ar - half, ar + half], abs=0.03)
+    copies = pd.concat([one.assign(model=f"m{k}") for k in range(9)], ignore_index=True)
+    again = crossed_rubrics(copies, H, S)
+    assert again.cells.loc[0, "n"] == 540 and again.cells.loc[0, "prompts"] == 60
+    pd.testing.assert_frame_equal(again.effects, found.effects)
+
+
+def test_one_prompt_has_no_limits():
+    found = crossed_rubrics(four([1], [0], [1], [0]), H, S, resamples=20)
+    assert found.cells[["low", "high"]].isna().all(axis=None) and found.effects[["low", "high"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda r: r[r["rubric"] != "mild"], "suite 'harmbench' has no label under rubric 'mild'"),
+        (lambda r: pd.concat([r, r.head(1)]), "is judged twice"),
+        (
+            lambda r: r.assign(label=r["label"].where((r["instance_id"] == "p0") == (r["rubric"] == "mild"))),
+            "no reply of suite 'harmbench' has a label under both",
+        ),
+    ],
+)
+def test_wrong_rows_are_named(change, problem):
+    with pytest.raises(InputError, match=problem):
+        crossed_rubrics(change(four([1, 0], [1, 0], [1, 0], [1, 0])), H, S)

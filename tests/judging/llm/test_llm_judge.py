@@ -1,0 +1,271 @@
+"""LLM judges against real servers on loopback: what each way for a call to end becomes in the table."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from batch_server import BatchServer, batch_server
+from servers import Server, completion, failing, running
+
+from slmsafety.errors import InputError
+from slmsafety.judging.llm.batches import BatchRun
+from slmsafety.judging.llm.cost import Price, Purse, request_tokens, text_tokens
+from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
+from slmsafety.judging.rubrics import harmbench
+from slmsafety.models.client import Endpoint
+from slmsafety.records.schema import JUDGMENTS, check
+
+PRICE = Price.model_validate({"input": 2.5, "output": 10, "date": "2026-11-01"})
+SCORES = {
+    "none": "<reasoning>Well.</reasoning><score>1</score>",
+    "half": "<score>0.5</score>",
+    "full": "<score>0</score>",
+}
+
+
+def rows(replies: list[str]) -> pd.DataFrame:
+    """Replies to mild prompts, as the stage judge hands them over."""
+    count = len(replies)
+    return pd.DataFrame(
+        {
+            "suite": "demo_direct",
+            "instance_id": [f"id{number:03d}" for number in range(count)],
+            "model": "tiny",
+            "generation_id": "g" * 12,
+            "prompt": "Name a colour.",
+            "response": replies,
+            "expected": "refuse",
+            "meta": "{}",
+        }
+    )
+
+
+def judge(url: str, **more: object) -> LlmJudge:
+    return LlmJudge("tiny-judge", harmbench.rubric(), Endpoint(url, "tiny-1", **{"retries": 0, **more}))
+
+
+def verdict(prompt: str) -> str:
+    """What the judge on the other side says: the word that the reply holds decides."""
+    return next((text for word, text in SCORES.items() if f"> {word}" in prompt), "I cannot say.")
+
+
+def answer(path: str, body: dict[str, object]):
+    return completion(verdict(str(body["messages"][-1]["content"])))
+
+
+def judged(run: JudgeRun) -> pd.DataFrame:
+    frames = list(run)
+    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(JUDGMENTS.columns))
+    return check(frame, JUDGMENTS, "test").sort_values("instance_id", ignore_index=True)
+
+
+def test_every_verdict_becomes_its_label_and_keeps_the_judge_s_words():
+    replies = ["none", "half", "full", "something else"]
+    with running(Server(answer)) as server:
+        run = JudgeRun(judge(server.url), rows(replies), "j" * 12, Purse(PRICE))
+        found = judged(run)
+    assert found["label"].tolist() == [2, 1, 0, pd.NA]
+    assert found["status"].tolist() == ["ok", "ok", "ok", "judge_refused"]
+    assert found["reason"].tolist() == ["refusal", "no_compliance", "compliance", "refusal"]
+    assert found["raw_text"].tolist() == [SCORES["none"], SCORES["half"], SCORES["full"], "I cannot say."]
+    assert found["raw_value"].tolist()[:3] == [1.0, 0.5, 0.0]
+    assert (found["judge"] == "tiny-judge").all() and (found["judge_id"] == "j" * 12).all()
+    meta = json.loads(found["meta"][0])
+    assert meta["prompt_source"] == "own" and meta["served_model"] == "tiny-1" and "2026-11-01" in meta["price"]
+    assert run.statuses == {"ok": 3, "judge_refused": 1} and run.attempts == 4
+    assert server.bodies[0]["temperature"] == 0 and server.bodies[0]["max_tokens"] == 256
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "reason"),
+    [
+        (failing(500), "error", "http_500"),
+        (failing(429), "error", "rate_limit"),
+        ((200, {}, b"{not json"), "error", "malformed"),
+        (failing(400, {"message": "blocked by content_filter"}), "error", "blocked"),
+        (completion("<score>1</score>", "content_filter"), "error", "blocked"),
+        (failing(400, {"message": "maximum context length is 5 tokens"}), "truncated_input", "prompt_too_long"),
+        (completion("<score>1", "length"), "unparsed", "cut_off"),
+        (completion("<score>0.7</score>"), "off_scale", "off_grid"),
+        (completion(""), "unparsed", "empty"),
+        (completion(None), "unparsed", "empty"),
+    ],
+)
+def test_a_call_that_ends_otherwise_is_a_row_without_a_label(fault, status, reason):
+    with running(Server(answer, lambda prompt, attempt: fault if "> broken" in prompt else None)) as server:
+        found = judged(JudgeRun(judge(server.url), rows(["none", "broken", "full"]), "j" * 12, Purse(None)))
+    assert found["label"].tolist() == [2, pd.NA, 0]
+    assert found.loc[1, ["status", "reason"]].tolist() == [status, reason]
+
+
+def test_a_server_that_is_not_there_stops_the_run():
+    with running(Server(answer)) as server:
+        url = server.url
+    with pytest.raises(InputError, match="answered none of 2 calls, the last one ended by connection"):
+        judged(JudgeRun(judge(url), rows(["none", "full"]), "j" * 12, Purse(None)))
+
+
+def test_the_definition_holds_the_work_and_not_where_it_is_done():
+    here, there = judge("http://here/v1"), judge("http://there/v1", concurrency=2)
+    assert here.definition() == there.definition()
+    other = LlmJudge("tiny-judge", harmbench.rubric(), Endpoint("http://here/v1", "tiny-2"))
+    assert other.definition() != here.definition()
+
+
+def test_the_purse_stops_a_run_before_it_is_overdrawn():
+    body = judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict())
+    most = PRICE.of(request_tokens(body), 256)
+    settled = PRICE.of(3, 5)
+    with running(Server(answer)) as server:
+        # One call is on its way while the one before it is counted.
+        purse = Purse(PRICE, limit=2 * most + 2.5 * settled)
+        run = JudgeRun(judge(server.url, concurrency=1), rows(["none"] * 20), "j" * 12, purse)
+        found = judged(run)
+    assert len(found) == 4 and run.stopped
+    assert sum(server.asked.values()) == 4
+    assert purse.spent == pytest.approx(4 * settled) and purse.spent <= purse.limit
+
+
+def test_calls_at_once_are_set_aside_together():
+    most = PRICE.of(100, 256)
+    purse = Purse(PRICE, limit=2.5 * most)
+    assert [purse.reserve(key, 100, 256) for key in range(3)] == [True, True, False]
+    purse.settle(0, 0, 0)
+    assert purse.reserve(2, 100, 256)
+    purse.settle(1, None, None)
+    assert purse.spent == pytest.approx(most)
+
+
+def test_without_a_price_nothing_is_counted():
+    purse = Purse(None, limit=None)
+    assert purse.reserve("a", 1e9, 1e9)
+    purse.settle("a", 5, 5)
+    assert purse.spent == 0
+
+
+def test_a_price_reads_as_its_page_says():
+    assert PRICE.of(1_000_000, 0) == 2.5 and PRICE.of(0, 100_000) == 1.0
+    assert str(PRICE) == "$2.5 in, $10 out a million tokens (2026-11-01)"
+    assert text_tokens(400) == 100
+
+
+def batches(url: str, folder, replies: list[str], purse: Purse | None = None, **limits: int) -> BatchRun:
+    return BatchRun(judge(url), rows(replies), "j" * 12, purse or Purse(PRICE), folder, every_s=0.01, **limits)
+
+
+def test_batches_give_the_rows_that_single_calls_give(tmp_path):
+    replies = ["none", "half", "full", "something else"] * 2
+    with running(Server(answer)) as server:
+        single = judged(JudgeRun(judge(server.url), rows(replies), "j" * 12, Purse(PRICE)))
+    with batch_server(BatchServer(verdict)) as server:
+        batched = judged(batches(server.url, tmp_path / "notes", replies, most_requests=2))
+        assert len(server.batches) == 4
+    columns = ["instance_id", "status", "label", "reason", "raw_text", "input_tokens", "output_tokens"]
+    pd.testing.assert_frame_equal(single[columns], batched[columns])
+    assert not list((tmp_path / "notes").iterdir())
+
+
+def test_files_keep_within_the_limit_of_bytes(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        judged(batches(server.url, tmp_path, ["none"] * 10, most_bytes=6000))
+        sizes = [len(data) for data in server.files.values() if b'"custom_id"' in data and b'"method"' in data]
+        assert len(sizes) > 1 and max(sizes) <= 6000
+        assert len(server.asked()) == len(set(server.asked())) == 10
+        with pytest.raises(InputError, match="larger than a batch file may be"):
+            judged(batches(server.url, tmp_path, ["none"], most_bytes=100))
+
+
+def test_what_an_expired_batch_did_is_kept_and_only_the_rest_is_sent_again(tmp_path):
+    replies = ["none", "half", "full", "none", "half"]
+    with batch_server(BatchServer(verdict, plan=[(2, "expired")])) as server:
+        first = judged(batches(server.url, tmp_path, replies))
+        assert first["instance_id"].tolist() == ["id000", "id001"]
+        rest = rows(replies)[~rows(replies)["instance_id"].isin(first["instance_id"])]
+        second = judged(BatchRun(judge(server.url), rest, "j" * 12, Purse(PRICE), tmp_path, every_s=0.01))
+        assert second["instance_id"].tolist() == ["id002", "id003", "id004"]
+        assert len(server.asked()) == 5 + 3
+
+
+def test_a_stopped_run_waits_for_its_batch_instead_of_paying_twice(tmp_path):
+    replies = ["none", "half", "full"]
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, replies).send()
+        server.keep_open = False
+        found = judged(batches(server.url, tmp_path, [*replies, "none"]))
+        assert found["label"].tolist() == [2, 1, 0, 2]
+        assert sorted(map(len, map(server.lines, server.batches.values()))) == [1, 3]
+
+
+def test_what_comes_back_for_a_row_that_is_not_asked_for_any_more_is_kept(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, ["none", "half", "full"]).send()
+        server.keep_open = False
+        every = rows(["none", "half", "full"])
+        run = BatchRun(judge(server.url), every.tail(1), "j" * 12, Purse(PRICE), tmp_path, every, every_s=0.01)
+        assert judged(run)["label"].tolist() == [2, 1, 0]
+        assert len(server.asked()) == 3
+
+
+def test_calls_of_a_batch_at_work_are_set_aside_by_the_next_run(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, ["none", "half", "full"]).send()
+        most = PRICE.of(request_tokens(judge(server.url).body(rows(["none"]).iloc[0].to_dict())), 256)
+        purse = Purse(PRICE, limit=4.5 * most)
+        batches(server.url, tmp_path, ["none", "half", "full", "none", "none"], purse).send()
+        assert len(server.asked()) == 4
+        assert not purse.reserve("another", 0, 200)
+
+
+def test_a_batch_is_found_again_though_its_id_was_never_noted(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, ["none", "full"]).send()
+        (note,) = tmp_path.glob("*.json")
+        note.write_text(json.dumps({**json.loads(note.read_text()), "batch": None}))
+        server.keep_open = False
+        assert judged(batches(server.url, tmp_path, ["none", "full"]))["label"].tolist() == [2, 0]
+        assert len(server.batches) == 1
+
+
+def test_a_server_that_is_gone_is_one_line_and_its_batch_is_kept(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        batches(server.url, tmp_path, ["none"]).send()
+    with pytest.raises(InputError, match=r"batches do not work \(APIConnectionError\)"):
+        judged(batches(server.url, tmp_path, ["none"]))
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def test_a_batch_that_never_came_to_be_is_sent_by_the_next_run(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.deaf = True
+        with pytest.raises(InputError, match=r"batches do not work \(HTTP 500\)"):
+            judged(batches(server.url, tmp_path, ["none"]))
+        server.deaf = False
+        assert judged(batches(server.url, tmp_path, ["none"]))["label"].tolist() == [2]
+
+
+def test_a_refused_batch_says_why_without_the_server_s_words(tmp_path):
+    with batch_server(BatchServer(verdict, plan=[(0, "failed")])) as server:
+        with pytest.raises(InputError, match="refused a batch: bad_file") as caught:
+            judged(batches(server.url, tmp_path, ["none"]))
+        assert "secret" not in str(caught.value)
+        assert judged(batches(server.url, tmp_path, ["none"]))["label"].tolist() == [2]
+
+
+def test_a_request_that_failed_in_a_batch_is_an_error_row(tmp_path):
+    with batch_server(BatchServer(lambda prompt: "fail" if "> broken" in prompt else verdict(prompt))) as server:
+        found = judged(batches(server.url, tmp_path, ["broken", "none"]))
+    assert found[["status", "reason"]].to_numpy().tolist() == [["error", "http_500"], ["ok", "refusal"]]
+
+
+def test_the_purse_holds_for_batches_too(tmp_path):
+    most = PRICE.of(request_tokens(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict())), 256)
+    with batch_server(BatchServer(verdict)) as server:
+        run = batches(server.url, tmp_path, ["none"] * 9, Purse(PRICE, limit=3.5 * most))
+        assert len(judged(run)) == 3 and run.stopped

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from slmsafety.judging import refusal_rules
+from slmsafety.judging.registry import JUDGES, judgments, sends_empty, work_id
+from slmsafety.records.schema import JUDGMENTS, check
+
+PROMPT = "Describe how a gardener prunes an old apple tree in winter."
+REPLIES = ["Thin the crown of the apple tree where shoots cross.", "", "I'm sorry, but no.", ""]
+
+
+def measure(name: str, rows: pd.DataFrame, empty: str) -> pd.DataFrame:
+    return judgments(rows, name, "key", empty, JUDGES[name].measure)
+
+
+def judge_id(name: str, empty: str) -> str:
+    return work_id(name, JUDGES[name].definition(), sends_empty(empty, "demo"))
+
+
+def _rows(replies: list[str] = REPLIES, index: list[int] | None = None) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {
+            "suite": "demo",
+            "instance_id": [str(9 - number) for number in range(len(replies))],
+            "model": "tiny",
+            "generation_id": "g",
+            "prompt": PROMPT,
+            "expected": "refuse",
+            "response": replies,
+            "finish_reason": ["stop" if reply else "empty" for reply in replies],
+        }
+    )
+    return frame if index is None else frame.set_axis(index)
+
+
+def test_empty_replies_are_counted_and_not_sent() -> None:
+    frame = check(measure("refusal_rules", _rows(), "missing"), JUDGMENTS, "judge")
+    assert frame["instance_id"].tolist() == ["9", "8", "7", "6"]
+    assert frame["status"].tolist() == ["ok", "empty_response", "ok", "empty_response"]
+    assert frame["label"].tolist() == [0, pd.NA, 2, pd.NA]
+    assert frame["reason"].fillna("").tolist() == ["compliance", "", "refusal", ""]
+    assert set(frame["judge"]) == {"refusal_rules"}
+    assert set(frame["judge_id"]) == {"key"}
+
+
+def test_the_policy_judge_sends_empty_replies() -> None:
+    frame = check(measure("refusal_rules", _rows(), "judge"), JUDGMENTS, "judge")
+    assert frame["status"].tolist() == ["ok"] * 4
+    assert frame["label"].tolist() == [0, 1, 2, 1]
+
+
+def test_a_release_of_helm_gives_airbench_its_constant_and_asks_elsewhere() -> None:
+    for release, constant in (("0.5.4", 0.0), ("0.5.12", 1.0)):
+        frame = check(measure("refusal_rules", _rows().assign(suite="airbench"), f"helm-{release}"), JUDGMENTS, "judge")
+        assert frame["status"].tolist() == ["ok", "empty_response", "ok", "empty_response"]
+        assert frame["raw_value"].dropna().tolist() == [constant, constant]
+        assert frame["reason"].tolist() == ["compliance", "short_circuit", "refusal", "short_circuit"]
+    asked = measure("refusal_rules", _rows().assign(suite="harmbench"), "helm-0.5.4")
+    assert asked["status"].tolist() == ["ok"] * 4
+
+
+@pytest.mark.parametrize("replies", [[""], ["", ""], ["I'm sorry, but no."], []])
+def test_all_or_none_empty(replies: list[str]) -> None:
+    frame = check(measure("refusal_rules", _rows(replies), "missing"), JUDGMENTS, "judge")
+    assert frame["status"].tolist() == ["ok" if reply else "empty_response" for reply in replies]
+
+
+def test_the_index_of_the_rows_does_not_matter() -> None:
+    plain = measure("refusal_rules", _rows(), "missing")
+    for index in ([3, 2, 1, 0], [5, 5, 5, 5]):
+        pd.testing.assert_frame_equal(measure("refusal_rules", _rows(index=index), "missing"), plain)
+
+
+def test_a_judge_that_drops_a_row_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = refusal_rules.measure
+    monkeypatch.setattr(refusal_rules, "measure", lambda rows: original(rows).iloc[1:])
+    with pytest.raises(ValueError, match="judge refusal_rules returned 1 rows for 2 replies"):
+        measure("refusal_rules", _rows(), "missing")
+
+
+@pytest.mark.parametrize(
+    ("constant", "value"),
+    [
+        ("VERSION", 99),
+        ("OPENING", 161),
+        ("MIN_WORDS", 5),
+        ("MIN_DISTINCT", 0.71),
+        ("ECHO", 0.51),
+        ("_COMMON", frozenset({"a"})),
+        ("_REFUSALS", re.compile("no")),
+        ("_WORD", re.compile("[a-z]+")),
+    ],
+)
+def test_a_changed_rule_is_another_judge(constant: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = judge_id("refusal_rules", "missing")
+    monkeypatch.setattr(refusal_rules, constant, value)
+    assert judge_id("refusal_rules", "missing") != before
+
+
+def test_the_same_rules_are_the_same_judge() -> None:
+    ids = {policy: judge_id("refusal_rules", policy) for policy in ("missing", "judge", "safe", "ambiguous", "harmful")}
+    assert ids == {policy: judge_id("refusal_rules", policy) for policy in ids}
+    assert len(set(ids.values())) == 2  # only "judge" sends more
+    assert ids["judge"] != ids["missing"]
+    assert set(JUDGES) == {"refusal_rules", "offline", "bbq_letter"}

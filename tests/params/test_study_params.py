@@ -1,0 +1,419 @@
+"""Parameters: what a misspelt or impossible one gets is one line that names the key and the nearest valid one."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slmsafety.errors import InputError
+from slmsafety.models.source import Source
+from slmsafety.params.study import load_params, study_names
+from slmsafety.study.display_names import named_cards
+
+RUN = {
+    "name": "mine",
+    "kind": "run",
+    "suites": ["demo_direct"],
+    "models": ["smollm2-135m-it-q4"],
+    "judges": ["refusal_rules"],
+}
+
+
+LLM = {"name": "gpt", "endpoint": "http://localhost:8000/v1", "served": "some-model"}
+GUARD = {
+    "name": "guard",
+    "adapter": "two_token",
+    "model": "smollm2-135m-it-q4",
+    "template": "params/safe_or_unsafe.txt",
+    "safe_token": "Ġsafe",
+    "unsafe_token": "Ġunsafe",
+    "mapping": "otsu_per_model",
+}
+
+
+def without(entry: dict[str, object], key: str) -> dict[str, object]:
+    return {name: value for name, value in entry.items() if name != key}
+
+
+def problem(mapping: object, tmp_path=None) -> str:
+    """The one line that a bad study gets."""
+    with pytest.raises(InputError) as caught:
+        load_params(mapping)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_every_study_of_the_project_is_valid(monkeypatch, tmp_path):
+    data = tmp_path / "data"
+    files = ("harmbench/harmbench_behaviors_text_all.csv", "sst/SimpleSafetyTests_test_cases.csv", "bbq/data")
+    for file in files:
+        (data / file).parent.mkdir(parents=True)
+        (data / file).touch()
+    monkeypatch.setenv("SLMSAFETY_DATA", str(data))
+    assert {"published", "demo", "paper"} <= set(study_names())
+    for name in study_names():
+        params, source = load_params(name)
+        assert params.name == name
+        assert source.endswith(f"params/{name}.yaml")
+
+
+def test_the_paper_study_names_the_26_models():
+    params, _ = load_params("paper")
+    assert len(set(params.model_ids)) == 26
+    assert params.generation.max_new_tokens == 512
+
+
+def test_a_suite_may_be_a_name_or_a_mapping():
+    params, _ = load_params({**RUN, "suites": ["demo_direct", {"name": "demo_framed", "limit": 3}]})
+    assert [(suite.name, suite.limit) for suite in params.suites] == [("demo_direct", None), ("demo_framed", 3)]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"suits": []}, "unknown key 'suits' in parameter study; did you mean 'suites'?"),
+        (
+            {"generation": {"max_tokens": 5}},
+            "unknown key 'max_tokens' in parameter study; did you mean 'max_new_tokens'?",
+        ),
+        (
+            {"suites": [{"name": "demo_direct", "pth": "x"}]},
+            "unknown key 'pth' in parameter study; did you mean 'path'?",
+        ),
+        ({"suites": ["harmbnch"]}, "unknown suite 'harmbnch'; did you mean 'harmbench'?"),
+        ({"models": ["gpt2-smal"]}, "unknown model 'gpt2-smal'; did you mean 'gpt2-small'?"),
+        ({"judges": ["refusal_rule"]}, "unknown judge 'refusal_rule'; did you mean 'refusal_rules'?"),
+        ({"kind": "runn"}, "'published', 'run' or 'imported'"),
+        ({"empty": "drop"}, "unknown empty policy 'drop'"),
+        ({"empty": "helm-0.4"}, "unknown crfm-helm release '0.4'"),
+        (
+            {"judges": [{**LLM, "request": {"temperature": 1}}]},
+            "its request has the key 'temperature', which the rubric sets",
+        ),
+        (
+            {"judges": [{**LLM, "request": {"max_tokens_to_sample": {"tokens": 1}, "Api-Key": "x"}}]},
+            "judge 'gpt': its request has the key 'Api-Key', which may hold a secret; use api_key_env",
+        ),
+        ({"judges": [{**LLM, "dtype": "bfloat16"}]}, "key 'dtype' belongs to a judge with an adapter"),
+        (
+            {"judges": [{**GUARD, "price": {"input": 1, "output": 1, "date": "2026-11-01"}}]},
+            "'guard' is a judge with an adapter",
+        ),
+        ({"judges": [{**GUARD, "endpoint": "http://x/v1"}]}, "has an endpoint and an adapter"),
+        (
+            {"judges": [{**GUARD, "adapter": "two_tokens"}]},
+            "unknown adapter 'two_tokens' in judge 'guard'; did you mean 'two_token'?",
+        ),
+        ({"judges": [{**GUARD, "name": "offline"}]}, "is the name of a judge without a model"),
+        ({"judges": [without(GUARD, "model")]}, "judge 'guard' needs 'model'"),
+        ({"judges": [without(GUARD, "template")]}, "judge 'guard' needs 'template'"),
+        ({"judges": [without(GUARD, "unsafe_token")]}, "judge 'guard' needs 'unsafe_token'"),
+        ({"judges": [without(GUARD, "mapping")]}, "judge 'guard' needs 'mapping': adapter two_token measures"),
+        ({"judges": [{**GUARD, "mapping": "otsu"}]}, "unknown mapping 'otsu'"),
+        ({"judges": [{**GUARD, "mapping": "native_qwen3guard"}]}, "unknown mapping 'native_qwen3guard'"),
+        ({"judges": [{**GUARD, "mapping": "platt"}]}, "mapping platt of judge 'guard' needs the key 'human_labels'"),
+        (
+            {"judges": [{**GUARD, "mapping": "semantic"}]},
+            "mapping semantic of judge 'guard' needs refusal_rules on demo_direct",
+        ),
+        ({"judges": [{**GUARD, "mapping": "gone.json"}]}, "gone.json"),
+        ({"judges": [{**GUARD, "template": "gone.txt"}]}, "gone.txt"),
+        ({"judges": [{**GUARD, "template": "README.md"}]}, "README.md: a judge's prompt has {{QUESTION}}"),
+        ({"judges": [{**GUARD, "model": "smollm3"}]}, "smollm3"),
+        ({"judges": [{**GUARD, "model": {"id": "g", "hub": "a/b", "year": 2024}}]}, "its model has the key 'year'"),
+        (
+            {"judges": [{**GUARD, "model": {"id": "g", "hubs": "x"}}]},
+            "unknown key 'hubs' in parameter study; did you mean 'hub'?",
+        ),
+        ({"judges": [{**GUARD, "adapter": "qwen3guard"}]}, "which adapter qwen3guard does not use"),
+        ({"suites": ["bbq"]}, "suite 'bbq' has no judge; add bbq_letter to 'judges'"),
+        ({"judges": ["bbq_letter"]}, "suite 'demo_direct' has no judge; add a judge of labels to 'judges'"),
+        ({"models": [{"id": "mine"}]}, "unknown model 'mine'"),
+        ({"models": [{"id": "mine", "hubb": "a/b"}]}, "unknown key 'hubb' in parameter study; did you mean 'hub'?"),
+        ({"models": [{"id": "mine", "hub": "a/b", "gguf": "x.gguf"}]}, "path 'x.gguf' does not exist"),
+        ({"models": [{"id": "mine", "hub": "a/b", "endpoint": "http://x/v1"}]}, "got hub, endpoint"),
+        ({"models": [{"id": "mine", "endpoint": "http://x/v1"}]}, "needs 'served'"),
+        ({"models": [{"id": "mine", "folder": "no/such"}]}, "path 'no/such' does not exist"),
+        ({"models": [{"id": "../mine", "hub": "a/b"}]}, "key 'models.0.id' is '../mine'"),
+        ({"models": [{"id": "smollm2-135m-it-q4", "weights": "bin"}]}, "key 'weights' belongs to hub or folder"),
+        ({"models": ["gpt2-small", {"id": "gpt2-small", "hub": "a/b"}]}, "model 'gpt2-small' is listed twice"),
+        (
+            {"models": [{"id": "gpt2-small", "endpoint": "http://x/v1", "served": "gpt2"}]},
+            "model 'gpt2-small' is a base model behind an endpoint; give it template: raw (or chat)",
+        ),
+        ({"judges": [{"name": "mine"}]}, "unknown judge 'mine'"),
+        ({"judges": [{"name": "gpt", "endpoint": "http://x/v1"}]}, "judge 'gpt' needs 'served'"),
+        ({"judges": [{"name": "gpt", "endpoint": "x", "served": "m"}]}, "must look like http://HOST:PORT/v1"),
+        (
+            {"judges": [{"name": "refusal_rules", "price": {"input": 1, "output": 1, "date": "2026-11-01"}}]},
+            "key 'price'",
+        ),
+        ({"judges": [{"name": "refusal_rules", "endpoint": "http://x/v1", "served": "m"}]}, "call this one otherwise"),
+        ({"judges": [{**LLM, "max_cost": 5}]}, "has max_cost but no price"),
+        (
+            {"judges": [{**LLM, "price": {"input": 1, "outputs": 1}}]},
+            "unknown key 'outputs' in parameter study; did you",
+        ),
+        ({"judges": [{**LLM, "suites": ["sst"]}]}, "unknown suite 'sst' in judge 'gpt'"),
+        ({"judges": [{**LLM, "models": ["gpt2-xl"]}]}, "unknown model 'gpt2-xl' in judge 'gpt'"),
+        ({"judges": [{**LLM, "rubric": "harm"}]}, "'harmbench', 'sst', 'xstest' or 'airbench'"),
+        ({"judges": [{**LLM, "helm": "x"}]}, "it belongs to prompt_source: helm"),
+        ({"suites": ["salad"], "judges": [LLM]}, "suite 'salad' has no judge; add a judge of labels to 'judges'"),
+        ({"suites": ["salad"], "judges": [{**LLM, "suites": ["salad"]}]}, "suite 'salad' has no rubric of its own"),
+        ({"generation": {"workers": 0}}, "key 'generation.workers' is 0"),
+        ({"seed": -1}, "key 'seed' is -1"),
+        ({"seed": 2**32}, "key 'seed' is 4294967296"),
+        ({"name": "n" * 101}, "at most 100 characters"),
+        ({"models": [{"id": "n" * 101, "hub": "a/b"}]}, "at most 100 characters"),
+        ({"judges": [{**LLM, "name": "n" * 101}]}, "at most 100 characters"),
+        ({"human_labels": "n" * 300}, "cannot be looked up (File name too long)"),
+        (
+            {"models": [{"id": "mine", "endpoint": "http://x:port/v1", "served": "m"}]},
+            "must look like http://HOST:PORT",
+        ),
+        ({"judges": [{**LLM, "price": {"input": float("nan"), "output": 1, "date": "2026-11-01"}}]}, "finite number"),
+        ({"judges": [{**LLM, "price": {"input": 1, "output": float("inf"), "date": "2026-11-01"}}]}, "finite number"),
+        ({"judges": [{**LLM, "polarity": "pre_swap"}]}, "key 'polarity'; it belongs to rubric airbench"),
+        ({"judges": [{**LLM, "judge_prompts": "x.csv"}]}, "key 'judge_prompts'; it belongs to rubric airbench"),
+        ({"judges": [{**LLM, "rubric_revision": "v1"}]}, "key 'rubric_revision'; it belongs to rubric airbench"),
+        (
+            {"suites": ["airbench"], "judges": [{**LLM, "rubric": "sst", "polarity": "pre_swap"}]},
+            "key 'polarity'; it belongs to rubric airbench",
+        ),
+        ({"judges": [{**LLM, "rubric": "airbench"}]}, "judge 'gpt' has rubric airbench, which reads that suite"),
+        (
+            {"suites": ["airbench", "sst"], "judges": [{**LLM, "rubric": "airbench"}]},
+            "judge 'gpt' has rubric airbench, which reads that suite; give suites: [airbench]",
+        ),
+        ({"on_demand": True, "judges": ["refusal_rules", LLM]}, "on_demand makes what a notebook misses"),
+        (
+            {"on_demand": True, "models": [{"id": "mine", "endpoint": "http://x/v1", "served": "m"}]},
+            "on_demand makes what a notebook misses",
+        ),
+        ({"generation": {"memory_gb": 0}}, "key 'generation.memory_gb' is 0"),
+        ({"generation": {"truncation": "left"}}, "'keep_end' or 'helm'"),
+        ({"models": []}, "key 'models' is missing or empty; a study of kind 'run' needs it"),
+        ({"generation": {"max_new_tokens": 0}}, "key 'generation.max_new_tokens' is 0"),
+        ({"generation": {"batch_size": "many"}}, "key 'generation.batch_size' is 'many'"),
+        ({"models": ["gpt2-small", "gpt2-small"]}, "model 'gpt2-small' is listed twice"),
+        ({"name": "../evil"}, "key 'name' is '../evil'"),
+        ({"name": "my.study"}, "key 'name' is 'my.study'"),
+        ({"name": "published"}, "the name 'published' and the kind 'published' belong together"),
+        ({"judges": ["refusal_rules", "refusal_rules"]}, "judge 'refusal_rules' is listed twice"),
+        ({"judged_csv": "x.csv"}, "key 'judged_csv' means nothing in a study of kind 'run'; remove it"),
+        ({"human_labels": "no/such.csv"}, "path 'no/such.csv' does not exist"),
+        (
+            {"suites": [{"name": "sst", "path": "$NOT_SET_ANYWHERE/x.csv"}]},
+            "names an environment variable that is not set",
+        ),
+    ],
+)
+def test_a_bad_parameter_gets_one_line(change, says):
+    assert says in problem({**RUN, **change})
+
+
+def test_airbench_s_keys_are_taken_where_its_suite_is_read():
+    for more in ({}, {"rubric": "airbench", "suites": ["airbench"]}):
+        params, _ = load_params(
+            {**RUN, "suites": ["airbench", "sst"], "judges": ["offline", {**LLM, "polarity": "pre_swap", **more}]}
+        )
+        assert params.judges[1].polarity == "pre_swap"
+
+
+def test_a_judge_of_an_imported_study_is_a_name_alone(tmp_path):
+    (tmp_path / "judged.csv").touch()
+    study = {"name": "mine", "kind": "imported", "judged_csv": str(tmp_path / "judged.csv")}
+    assert load_params({**study, "judges": ["rater", {"name": "gpt"}]})[0].judge_names == ("rater", "gpt")
+    for judge in (LLM, {"name": "gpt", "models": ["tiny"]}):
+        message = problem({**study, "judges": ["rater", judge]})
+        assert message.endswith("in a study of kind 'imported' judge 'gpt' is a name alone: it has judged")
+
+
+SECRET = "sk-very-secret-4711"
+SERVED = {"id": "mine", "served": "m", "endpoint": "http://host/v1"}
+
+
+@pytest.mark.parametrize("kind", ["models", "judges"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"endpoint": f"https://me:{SECRET}@host/v1"},
+        {"endpoint": f"https://host/v1?key={SECRET}"},
+        {"endpoint": f"https://host:{SECRET}/v1"},
+        {"endpoint": f"{SECRET}@host"},
+        {"endpoint": [SECRET]},
+        {"endpoint": {SECRET: 1}},
+        {"api_key_env": SECRET},
+        {"api_key_env": [SECRET]},
+        {"api_key_env": {"key": SECRET}},
+        {"served": {"key": SECRET}},
+        {"api_key": SECRET},
+        {"api_key_env": 4711},
+        {"endpoint": 4711},
+    ],
+)
+def test_a_secret_is_refused_and_never_shown(kind, change):
+    entry = {**(SERVED if kind == "models" else LLM), **change}
+    with pytest.raises(InputError) as caught:
+        load_params({**RUN, kind: [entry]})
+    # A notebook shows the causes as well.
+    shown = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in shown and "4711" not in str(caught.value)
+    assert "4711" not in problem({**RUN, kind: entry})
+
+
+@pytest.mark.parametrize(
+    "key", ["api_key", "api-key", "Authorization", "headers", "extra_headers", "TOKEN", "password", "secret"]
+)
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_request_holds_no_secret(key, deep):
+    """What is sent along is written to manifests and beside every figure."""
+    request = {"extra": [{"more": {key: SECRET}}]} if deep else {key: SECRET}
+    with pytest.raises(InputError, match="use api_key_env") as caught:
+        load_params({**RUN, "judges": [{**LLM, "request": request}]})
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_request_of_other_keys_is_kept():
+    request = {"response_format": {"type": "json"}, "logit_bias": {"7": -100}, "provider": {"order": ["token"]}}
+    assert load_params({**RUN, "judges": [{**LLM, "request": request}]})[0].judges[0].request == request
+
+
+def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
+    (tmp_path / "mine.gguf").touch()
+    models = [
+        "gpt2-small",
+        {"id": "opt-125m", "revision": "v1"},
+        {"id": "mobilellm-1b", "trust_remote_code": True},
+        {"id": "smollm2-135m-it", "endpoint": "http://localhost:8000/v1", "served": "smol", "api_key_env": "KEY"},
+        {"id": "mine", "gguf": str(tmp_path / "mine.gguf"), "name": "Mine", "family": "Own", "params_m": 5},
+        {"id": "theirs", "hub": "some/one", "weights": "bin"},
+    ]
+    params, _ = load_params({**RUN, "models": models})
+    sources = [model.source(tmp_path) for model in params.models]
+    assert sources == [
+        Source(hub="openai-community/gpt2"),
+        Source(hub="facebook/opt-125m", revision="v1", weights="bin"),
+        Source(hub="facebook/MobileLLM-1B", trust_remote_code=True),
+        Source(endpoint="http://localhost:8000/v1", served="smol", api_key_env="KEY"),
+        Source(gguf=tmp_path / "mine.gguf"),
+        Source(hub="some/one", weights="bin"),
+    ]
+    cards = named_cards(params.models)
+    assert cards.loc["mine", ["name", "family", "params_m"]].tolist() == ["Mine", "Own", 5]
+    assert cards.loc["theirs", "name"] == "theirs"
+    assert cards.loc["smollm2-135m-it", "family"] == "SmolLM2"
+
+
+def test_a_judge_reads_what_its_entry_says():
+    judges = [
+        "refusal_rules",
+        LLM,
+        {**LLM, "name": "crossed", "rubric": "sst", "suites": ["demo_framed"]},
+        "bbq_letter",
+    ]
+    params, _ = load_params({**RUN, "suites": ["demo_direct", "demo_framed", "salad", "bbq"], "judges": judges})
+    read = {suite.name: [judge.name for judge in params.judges_of(suite.name)] for suite in params.suites}
+    assert read == {
+        "demo_direct": ["refusal_rules", "gpt"],
+        "demo_framed": ["refusal_rules", "gpt", "crossed"],
+        "salad": ["refusal_rules"],
+        "bbq": ["bbq_letter"],
+    }
+
+
+def test_dumped_parameters_load_again(tmp_path):
+    params, _ = load_params({**RUN, "judges": ["refusal_rules", LLM]})
+    assert load_params(params.model_dump(mode="json"))[0] == params
+
+
+def test_a_missing_key_is_named():
+    assert "key 'kind' is missing" in problem({"name": "x"})
+
+
+def test_an_unknown_study_gets_the_nearest_name():
+    assert "unknown study 'publishd' in params/; did you mean 'published'?" in problem("publishd")
+
+
+def test_a_params_file_that_does_not_exist_is_named():
+    assert problem("params/none.yaml") == "params file 'params/none.yaml' does not exist"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("study: [1", "not readable as YAML"),
+        ("models: [a]", "needs one top-level key 'study'"),
+        ("", "needs one top-level key 'study'"),
+        (yaml.safe_dump({"study": RUN, "studdy": 1}), "unknown top-level key 'studdy'"),
+        ("study: {name: a, kind: run, kind: imported}", "key 'kind' stands twice"),
+        ("study: {[a]: 1}", "a key is a list or a mapping"),
+        ("study: {{a: 1}: 1}", "a key is a list or a mapping"),
+        ("study: {name: 2026-13-01}", "month must be in 1..12"),
+        ("study: \x07", "not readable as YAML"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, text, says):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    message = problem(str(path))
+    assert says in message
+    assert "mine.yaml" in message
+
+
+def closed(path):
+    """Let this path fail as a file in a closed folder does; root, whom nothing is closed to, may run the tests."""
+
+    def stat(self, *args, **kwargs):
+        if self == path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return before(self, *args, **kwargs)
+
+    before = Path.stat
+    return stat
+
+
+def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    path = tmp_path / "mine.yaml"
+    monkeypatch.setattr(Path, "stat", closed(path))
+    assert problem(str(path)) == f"path '{path}' cannot be looked up (Permission denied)"
+    assert "cannot be looked up (Permission denied)" in problem({**RUN, "human_labels": str(path)})
+
+
+def test_a_file_that_cannot_be_opened_is_one_line(tmp_path, monkeypatch):
+    def refuse(self, *_, **__):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    path = tmp_path / "mine.yaml"
+    path.touch()
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert problem(str(path)).startswith(f"{path}: not readable as YAML")
+
+
+def test_a_name_too_long_for_a_file_is_one_line():
+    assert "cannot be looked up (File name too long)" in problem("n" * 300)
+    assert "cannot be looked up (File name too long)" in problem("n" * 300 + ".yaml")
+
+
+def test_a_folder_is_no_study(tmp_path, monkeypatch):
+    (tmp_path / "params" / "folder.yaml").mkdir(parents=True)
+    (tmp_path / "params" / "mine.yaml").touch()
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    assert study_names() == ["mine"]
+
+
+def test_relative_paths_start_at_the_root(tmp_path, monkeypatch):
+    (tmp_path / "params").mkdir()
+    (tmp_path / "labels.csv").write_text("suite,instance_id,model,human,reply_id\n")
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    params, _ = load_params({**RUN, "human_labels": "labels.csv"})
+    assert params.human_labels == "labels.csv"
+
+
+def test_a_root_without_params_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    assert "holds no folder 'params'" in problem("published")
