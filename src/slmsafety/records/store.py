@@ -231,10 +231,13 @@ def partitions(root: Path, table_name: str) -> list[Partition]:
 def read_table(root: Path, table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Return all rows of a table sorted by key, reading only `columns` (and the key)."""
     frames = [part.read(columns) for part in partitions(root, table_name)]
-    table = TABLES[table_name]
+    return joined(frames, TABLES[table_name], columns)
+
+
+def joined(frames: Sequence[pd.DataFrame], table: Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the rows of a table's partitions as one frame sorted by key; without any, an empty one of its columns."""
     if not frames:
-        wanted = list(dict.fromkeys([*table.key, *(columns or table.columns)]))
-        return typed(pd.DataFrame(), table, wanted)
+        return typed(pd.DataFrame(), table, list(dict.fromkeys([*table.key, *(columns or table.columns)])))
     return sorted_by(pd.concat(frames, ignore_index=True), table.key)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,19 @@ from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
 from slmsafety.models.cards import cards_bytes, features
 from slmsafety.params.study import StudyParams, injected_names, load_params
 from slmsafety.paths import data_path, project_root
-from slmsafety.pipeline.collect import STAGES, collect, stage_status, suite_files
+from slmsafety.pipeline.collect import STAGES, collect
 from slmsafety.pipeline.cost_estimate import estimate
 from slmsafety.pipeline.import_runs import import_sources
-from slmsafety.pipeline.judge import judge_ids
 from slmsafety.pipeline.label_mappings import Mappings
-from slmsafety.pipeline.measure import metrics_id, of_metrics
 from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
-from slmsafety.pipeline.run import generation_ids
+from slmsafety.pipeline.run import Run
+from slmsafety.pipeline.shards import this_shard
+from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
-from slmsafety.records.store import read_table
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.reference_distributions import Distributions, distributions
+from slmsafety.study.tables import StudyTables
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 MANY_MODELS = 10
@@ -46,7 +45,14 @@ class Study:
         """Take validated parameters, the parameters as they were given, and the project's root."""
         self.params, self.given, self.root = params, given, root
         self._looked = False  # whether what a notebook misses was looked for
+        self._forget()
+
+    def _forget(self) -> None:
+        """Read tables and labels anew when they are asked for next."""
+        self._run = Run(self.params, self.root, this_shard())
+        self._tables, self.mappings = StudyTables(self._run), Mappings(self._run)
         self._labels: dict[str | None, pd.DataFrame] = {}
+        self.__dict__.pop("_offers", None)
 
     @classmethod
     def load(cls, study: str | Path | dict[str, Any], namespace: Mapping[str, Any] | None = None, *own: str) -> Study:
@@ -58,8 +64,7 @@ class Study:
         for name in injected_names(namespace or {}):
             if name not in ("study", *own):
                 raise unknown("parameter", name, ["study", *own], "this notebook")
-        params, _ = load_params(study)
-        return cls(params, study, project_root())
+        return cls(load_params(study), study, project_root())
 
     @property
     def name(self) -> str:
@@ -69,7 +74,7 @@ class Study:
     @property
     def folder(self) -> Path:
         """Where the study's tables live."""
-        return self.root / "runs" / self.name
+        return self._run.folder
 
     @property
     def printed_only(self) -> bool:
@@ -78,29 +83,30 @@ class Study:
 
     def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
         """Run the stages that are not done yet and print what was written where (see `collect.collect`)."""
-        self._labels.clear()
+        self._forget()
         if self.params.kind == "run":
-            collect(self.params, self.folder, self.root, self.given, list(stages), list(retry))
+            collect(self._run, self.given, list(stages), list(retry))
         elif self.params.kind == "imported":
-            import_sources(self.params, self.folder, self.root)
+            import_sources(self._run)
         else:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
+        self._forget()
 
     def status(self) -> pd.DataFrame:
         """Return stage, suite, model, done, missing and failed for every part of the study's work."""
         if self.params.kind != "run":
-            return pd.DataFrame(columns=["stage", "suite", "model", "done", "missing", "failed"])
-        return stage_status(self.params, self.folder, self.root)
+            return pd.DataFrame(columns=STATUS_COLUMNS)
+        return stage_status(self._run)
 
     def estimate(self) -> pd.DataFrame:
         """Return what judging over endpoints will take (`estimate.estimate`)."""
-        return estimate(self.params, self.folder, self.root)
+        return estimate(self._run)
 
     def noise(self, sample: int | None = None, suites: Iterable[str] = ()) -> pd.DataFrame:
         """Return the noise floor (`noise.noise_table`), after measuring it on `sample` replies a suite and model."""
         if sample is not None:
-            measure_noise(self.params, self.folder, self.root, sample, list(suites))
-        return self.named(noise_table(self.params, self.folder, self.root))
+            measure_noise(self._run, sample, list(suites))
+        return self.named(noise_table(self._run))
 
     def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
         """Return one of the study's tables, only the rows of the ids that its parameters give."""
@@ -110,28 +116,11 @@ class Study:
             if not self.complete():
                 self.collect()
             self._looked = True
-        frame = read_table(self.folder, name, columns)
+        frame = self._tables.read(name, columns)
         if frame.empty:
-            raise InputError(f"study {self.name} has no {name} yet; run: slmsafety collect {self.name}")
-        if self.params.kind != "run":
-            return frame
-        if "generation_id" in frame:
-            ids = generation_ids(self.params, self.root)
-            asked = [ids.get(key) for key in zip(frame["suite"], frame["model"], strict=True)]
-            frame = frame[frame["generation_id"] == pd.Series(asked, index=frame.index, dtype="str")]
-        if "metrics_id" in frame:
-            frame = of_metrics(frame, metrics_id(self.params, self.root)).drop(columns="metrics_id")
-        if "judge_id" in frame:
-            models = {judge.name: self.params.judged_models(judge) for judge in self.params.judges}
-            keys = judge_ids(self.params, self.root).items()
-            wanted = [(suite, key, model) for (suite, judge), key in keys for model in models[judge]]
-            frame = frame[pd.MultiIndex.from_frame(frame[["suite", "judge_id", "model"]]).isin(wanted)]
-        frame = frame[frame["suite"].isin([suite.name for suite in self.params.suites])].reset_index(drop=True)
-        if frame.empty:
-            raise InputError(
-                f"study {self.name} has no {name} under these settings yet; run: slmsafety collect {self.name}"
-            )
-        return frame
+            settings = " under these settings" if self.params.kind == "run" and self._tables.any(name) else ""
+            raise InputError(f"study {self.name} has no {name} yet{settings}; run: slmsafety collect {self.name}")
+        return frame.drop(columns="metrics_id", errors="ignore") if self.params.kind == "run" else frame
 
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
@@ -158,11 +147,6 @@ class Study:
         keys = ["suite", "instance_id"]
         self._labels[judge] = judgments.merge(prompts, on=keys, how="left", validate="many_to_one")
         return self._labels[judge].copy()
-
-    @cached_property
-    def mappings(self) -> Mappings:
-        """The mappings of the study's judges that measure a number."""
-        return Mappings(self.params, self.folder, self.root)
 
     def mapping_readings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of judges that measure a number as every mapping labels them, and the mappings' cuts.
@@ -208,7 +192,7 @@ class Study:
 
     def suite_files(self) -> pd.DataFrame:
         """Return what each of the study's suites loads from, or why it does not load (`collect.suite_files`)."""
-        return suite_files(self.params, self.root)
+        return suite_files(self._run)
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the display names of its suites and models (`naming.with_names`)."""

@@ -160,3 +160,9 @@ def _present(name: str) -> str:
     """Whether a suite's files are here: yes, no, or a part of them."""
     there, files = (1, 1) if name in demo.SUITES else present(name)
     return "yes" if there == files else f"{there} of {files} files" if there else "no"
+
+
+def check_suite_name(name: str, path: str | None, own: bool) -> None:
+    """Raise InputError for a name that is no suite's."""
+    if name not in SUITES and path is None:
+        raise unknown("suite", name, SUITES)
