@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.judging import registry as offline
+from slmsafety.judging.base import MeasuringJudge
 from slmsafety.judging.llm.batches import BatchRun
 from slmsafety.judging.llm.cost import Purse
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
@@ -30,6 +32,7 @@ from slmsafety.pipeline.run import (
     stored_prompts,
 )
 from slmsafety.pipeline.shards import Place, share
+from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, RESPONSES
 from slmsafety.records.store import Partition
 
@@ -57,7 +60,7 @@ def judge_id(judge: JudgeParams, suite: str, empty: str, root: Path) -> str:
         definition = guard_judges.definition(judge, root)
     else:
         definition = offline.JUDGES[judge.name].definition()
-    return offline.work_id(judge.name, definition, offline.sends_empty(empty, suite))
+    return content_id({"judge": judge.name, **definition, "sends_empty": offline.sends_empty(empty, suite)})
 
 
 def llm_judge(judge: JudgeParams, suite: str, root: Path, processes: int = 1) -> LlmJudge:
@@ -171,6 +174,14 @@ class Ledger:
         self._handle.write(f"{dollars:.9f}\n")
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """What measures replies, as a `MeasuringJudge` asks it."""
+
+    measure: Callable[[pd.DataFrame], pd.DataFrame]
+    definition: Callable[[], dict[str, Any]] = dict
+
+
 class _Local:
     """What judges replies in this process: rules, or a guard model whose weights are loaded when they are needed."""
 
@@ -180,9 +191,9 @@ class _Local:
 
     def judgments(self, part: Partition, todo: pd.DataFrame, key: str, empty: str) -> Iterator[pd.DataFrame]:
         """Yield frames of the judgments table that go on with a part."""
-        name, measure, rows = self._judge.name, self._measure(part, key), self._rows
+        judge, rows = MeasuringJudge(self._judge.name, _Measured(self._measure(part, key))), self._rows
         for start in range(0, len(todo), rows):
-            yield offline.judgments(todo.iloc[start : start + rows], name, key, empty, measure)
+            yield offline.judgments(todo.iloc[start : start + rows], judge, key, empty)
 
     @property
     def _rows(self) -> int:

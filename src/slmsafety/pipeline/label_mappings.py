@@ -12,9 +12,9 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.judging.base import REPLY_KEY as KEYS
 from slmsafety.judging.mapping.methods import ARMS, PROBABILITY, fit
 from slmsafety.judging.mapping.stored import POOLED, VERSION, Fitted, Mapping, from_json
-from slmsafety.judging.registry import KEYS
 from slmsafety.params.judge import REFUSALS, JudgeParams
 from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path

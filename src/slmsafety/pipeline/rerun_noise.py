@@ -170,7 +170,7 @@ def _rates(loaded: LoadedModel, params: StudyParams, root: Path, setting: Settin
 
 def _verdicts(replies: pd.DataFrame, judge: str, params: StudyParams) -> pd.Series:
     """Return what a judge says of each reply, as `noise_rates` takes it."""
-    judged = judgments(replies, judge, "", params.empty, JUDGES[judge].measure)
+    judged = judgments(replies, JUDGES[judge], "", params.empty)
     judged = read_labels(judged, params.empty).set_index("instance_id")
     column, names = ("raw_value", {1: "right", 0: "wrong"}) if judge == MULTIPLE_CHOICE_JUDGE else ("label", LABELS)
     said = {instance: names.get(value, "") for instance, value in judged[column].dropna().items()}
