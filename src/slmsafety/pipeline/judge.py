@@ -16,6 +16,7 @@ from slmsafety.judging.base import MeasuringJudge
 from slmsafety.judging.llm.batches import BatchRun
 from slmsafety.judging.llm.cost import Purse
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
+from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build, rubric_of
 from slmsafety.params.judge import JudgeParams
 from slmsafety.params.study import StudyParams
@@ -68,15 +69,16 @@ def llm_judge(judge: JudgeParams, suite: str, root: Path, processes: int = 1) ->
 
     Raises InputError when the rubric's prompts are not to be had.
     """
-    rubric = build(
-        rubric_of(suite) if judge.rubric == "auto" else judge.rubric,
-        judge.prompt_source,
-        None if judge.helm is None else data_path(judge.helm, root),
-        judge.parser,
-        None if judge.judge_prompts is None else data_path(judge.judge_prompts, root),
-        judge.polarity,
-        judge.rubric_revision,
+    choice = RubricChoice(
+        name=rubric_of(suite) if judge.rubric == "auto" else judge.rubric,
+        prompt_source=judge.prompt_source,
+        helm=None if judge.helm is None else data_path(judge.helm, root),
+        parser=judge.parser,
+        judge_prompts=None if judge.judge_prompts is None else data_path(judge.judge_prompts, root),
+        polarity=judge.polarity,
+        revision=judge.rubric_revision,
     )
+    rubric = build(choice)
     return LlmJudge(judge.name, rubric, judge.server(processes), judge.revision, judge.request)
 
 
