@@ -71,7 +71,9 @@ def prompt(rubric: Rubric, row: dict[str, str], plant: str, way: str) -> str:
 def says_one(loaded: LoadedModel, text: str) -> float:
     """Return the probability of 1 against 0 as the score that the judge gives."""
     tokenizer = loaded.tokenizer
-    ids = render(text, tokenizer, "chat", loaded.window).ids + tokenizer.encode(FORCED, add_special_tokens=False)
+    ids = render(text, tokenizer, "chat", loaded.context_length).ids + tokenizer.encode(
+        FORCED, add_special_tokens=False
+    )
     zero, one = (tokenizer.encode(digit, add_special_tokens=False)[0] for digit in "01")
     with torch.inference_mode():
         logits = loaded.model(torch.tensor([ids], device=loaded.model.device)).logits[0, -1].float()

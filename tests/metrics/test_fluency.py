@@ -27,16 +27,16 @@ TEXTS = [
 ]
 
 
-def loop(text: str, lm: LoadedModel, window: int) -> float:
+def loop(text: str, loaded: LoadedModel, window: int) -> float:
     """Perplexity token by token, each from a pass of its own over what its window lets it see."""
-    ids: Any = lm.tokenizer(text, add_special_tokens=False)["input_ids"]
+    ids: Any = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
     total = 0.0
     for place in range(1, len(ids)):
         begins = 0
         while place >= begins + window:
             begins += window // 2
         with torch.no_grad():
-            logits = lm.model(torch.tensor([ids[begins:place]])).logits[0, -1].double()
+            logits = loaded.model(torch.tensor([ids[begins:place]])).logits[0, -1].double()
         total -= torch.log_softmax(logits, -1)[ids[place]].item()
     return math.exp(total / (len(ids) - 1)) if len(ids) > 1 else math.nan
 

@@ -125,9 +125,9 @@ def test_tokens_are_those_of_gpt2s_own_pass(metrics: Metrics, tiny_gpt2: LoadedM
 def test_identical_texts_are_measured_once(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def watched(texts: list[str], lm: LoadedModel) -> list[object]:
+    def watched(texts: list[str], loaded: LoadedModel) -> list[object]:
         seen.extend(texts)
-        return list(perplexities(texts, lm))
+        return list(perplexities(texts, loaded))
 
     monkeypatch.setattr("slmsafety.metrics.tables.perplexities", watched)
     pairs = [(prompt, text) for prompt in ("One?", "Two?") for text in ("It is so.", "It is not so.", "It is so.")]
@@ -149,9 +149,9 @@ def test_a_prompt_is_embedded_once_for_all_models(tiny_gpt2_folder: Path, monkey
     monkeypatch.setattr("slmsafety.metrics.tables.embed", vectors)
     metrics = Metrics(Source(folder=tiny_gpt2_folder), Source(package=MINILM), Source(package=EN_CORE_WEB_SM))
     replies = [str(number) for number in range(50_001)]
-    metrics._similarity(["How?"] * len(replies), replies)
+    metrics.of_pairs(["How?"] * len(replies), replies)
     del seen[:]
-    metrics._similarity(["How?"], ["0"])
+    metrics.of_pairs(["How?"], ["0"])
     assert seen == ["0"]
 
 

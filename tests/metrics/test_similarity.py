@@ -86,13 +86,21 @@ def test_a_long_text_is_embedded_in_windows_of_whole_words(encoder: SentenceTran
     np.testing.assert_allclose(embed([text], encoder)[0], np.average(parts, axis=0, weights=weights), atol=1e-5)
 
 
-def test_coherence_is_the_mean_over_neighbours() -> None:
-    vectors = {"e": [1.0, 0.0], "n": [0.0, 1.0], "ne": [1.0, 1.0], "w": [-2.0, 0.0], "": [np.nan, np.nan]}
+E, N, NE, W, NOTHING = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [-2.0, 0.0], [np.nan, np.nan]
 
-    def look_up(texts: list[str]) -> list[NDArray[np.float32]]:
-        return [np.array(vectors[text], np.float32) for text in texts]
 
-    texts = [["e", "n"], ["e", "ne", "n"], ["e"], [], ["e", "e", "w"], ["e", "", "n"], ["e", "e", ""]]
-    half = 0.5**0.5
-    expected = [0, half, np.nan, np.nan, 0, np.nan, 1]
-    np.testing.assert_allclose(self_coherence(texts, look_up), expected, atol=1e-7)
+@pytest.mark.parametrize(
+    ("sentences", "expected"),
+    [
+        ([E, N], 0),
+        ([E, NE, N], 0.5**0.5),
+        ([E], np.nan),
+        ([], np.nan),
+        ([E, E, W], 0),
+        ([E, NOTHING, N], np.nan),
+        ([E, E, NOTHING], 1),
+    ],
+)
+def test_coherence_is_the_mean_over_neighbours(sentences: list[list[float]], expected: float) -> None:
+    made = self_coherence([np.array(vector, np.float32) for vector in sentences])
+    assert made == pytest.approx(expected, abs=1e-7, nan_ok=True)

@@ -7,7 +7,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from slmsafety.metrics.syntax import PIECE, Syntax, _syntax, parse
+from slmsafety.metrics.syntax import PIECE, Syntax, parse, syntax_of
 
 
 def parsed(words: str, tags: str, pos: str, deps: str, heads: list[int]) -> Syntax:
@@ -15,7 +15,7 @@ def parsed(words: str, tags: str, pos: str, deps: str, heads: list[int]) -> Synt
     doc = Doc(
         spacy.blank("en").vocab, words.split(), tags=tags.split(), pos=pos.split(), deps=deps.split(), heads=heads
     )
-    return _syntax(doc)
+    return syntax_of(doc)
 
 
 def test_a_parse_by_hand() -> None:

@@ -34,11 +34,11 @@ for source in (Source(hub="someone/absent"), Source(hub="someone/tiny", revision
 
 
 @pytest.mark.parametrize(
-    ("fixture", "model", "window"),
+    ("fixture", "model", "context_length"),
     [("smollm2", "smollm2-135m-it-q4", 8192), ("gemma_base", "gemma3-270m-base-q4", 32768)],
 )
 def test_loaded_model_agrees_with_its_card(
-    request: pytest.FixtureRequest, fixture: str, model: str, window: int
+    request: pytest.FixtureRequest, fixture: str, model: str, context_length: int
 ) -> None:
     loaded: LoadedModel = request.getfixturevalue(fixture)
     config, row = loaded.model.config, card(model)
@@ -48,7 +48,7 @@ def test_loaded_model_agrees_with_its_card(
         row.kv_heads,
     )
     assert (config.hidden_size, config.intermediate_size, config.vocab_size) == (row.hidden, row.ffn, row.vocab)
-    assert loaded.window == row.context == window
+    assert loaded.context_length == row.context == context_length
     assert sum(p.numel() for p in loaded.model.parameters()) / 1e6 == pytest.approx(row.params_m, rel=0.01)
     assert next(loaded.model.parameters()).dtype == torch.float32
     assert loaded.tokenizer.padding_side == "left" and loaded.tokenizer.pad_token_id is not None
@@ -62,7 +62,7 @@ def test_only_the_instructed_model_has_a_chat_template(smollm2: LoadedModel, gem
 def test_any_gguf_and_any_folder(tiny_gguf: Path, cache: Path) -> None:
     from_file = load_causal_lm(Source(gguf=tiny_gguf))
     from_folder = load_causal_lm(Source(folder=from_gguf(tiny_gguf)), dtype="bfloat16")
-    assert from_file.window == 128 and from_file.tokenizer.pad_token == "<|end|>"
+    assert from_file.context_length == 128 and from_file.tokenizer.pad_token == "<|end|>"
     assert len(from_file.revision) == len(from_folder.revision) == 64
     assert from_file.revision != from_folder.revision
     assert next(from_folder.model.parameters()).dtype == torch.bfloat16

@@ -106,10 +106,10 @@ def _prompt_limit(loaded: LoadedModel, settings: GenerationSettings) -> int:
     """Return how many tokens a prompt may have, after checking that the settings fit the loaded model."""
     if settings.dtype != loaded.dtype:
         raise InputError(f"settings have dtype {settings.dtype}, the model was loaded in {loaded.dtype}")
-    limit = loaded.window - settings.max_new_tokens
+    limit = loaded.context_length - settings.max_new_tokens
     if limit < 1:
         raise InputError(
-            f"max_new_tokens {settings.max_new_tokens} leaves no room for a prompt in a window of {loaded.window}"
+            f"max_new_tokens {settings.max_new_tokens} leaves no room for a prompt in a window of {loaded.context_length}"
         )
     return limit
 

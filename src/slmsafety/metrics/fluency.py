@@ -3,9 +3,9 @@
 A text of tokens t1..tn has perplexity exp(-(1/(n-1)) sum over i=2..n of ln p(ti | t1..t(i-1))). No token is put before
 the text, so the first one is not scored and a text of one token has none.
 
-A text that is longer than the window is read in windows that move on by half their length; each token is scored once,
-in the first window that holds it, so that it sees at least half a window of what came before (the strided evaluation of
-the transformers documentation, "Perplexity of fixed-length models").
+A text that is longer than the context length is read in windows that move on by half their length; each token is scored
+once, in the first window that holds it, with at least half a window of tokens before it (the strided evaluation of the
+transformers documentation, "Perplexity of fixed-length models").
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from torch.nn.functional import cross_entropy
 from slmsafety.metrics.tokens import token_ids
 from slmsafety.models.load import LoadedModel
 
-WINDOW = 1024
-"""The most tokens that a model sees at once: GPT-2's window, also for models with a longer one."""
+MAX_WINDOW = 1024
+"""The most tokens that a model reads at once: GPT-2's context length, also for models with a longer one."""
 # Bytes of the logits of one batch. On a CPU more rows make nothing faster, and padding costs.
 _LOGITS = {"cpu": 2**27, "cuda": 2**32}
 
@@ -34,27 +34,42 @@ class Fluency(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Tokens that are read together, of which those from place `first` on are scored."""
+    """Tokens that are read together, of which those from index `first` on are scored."""
 
     tokens: tuple[int, ...]
     first: int
 
 
-def perplexities(texts: list[str], lm: LoadedModel) -> list[Fluency]:
-    """Return the tokens and the perplexity of each text, in batches of texts of similar length.
+def perplexities(texts: list[str], loaded: LoadedModel) -> list[Fluency]:
+    """Return the number of tokens and the perplexity of each text.
 
-    Batches are filled up on the right: no token sees what comes after it, so that the numbers are those of the single
-    text, and neither a mask nor positions have to be passed. Windows of the same tokens are read once.
+    Parameters
+    ----------
+    texts : list of str
+        Texts of any length; a lone surrogate counts as U+FFFD.
+    loaded : LoadedModel
+        The causal language model and its tokenizer.
+
+    Returns
+    -------
+    list of Fluency
+        In the order of `texts`: tokens (0 for an empty text) and perplexity (1 for a text that the model predicts with
+        certainty, no upper bound; nan with less than two tokens).
+
+    Notes
+    -----
+    Texts of similar length are read together, padded on the right. No token sees what comes after it, so a number is
+    that of the single text, without mask or positions. Windows of the same tokens are read once.
     """
-    ids = token_ids(texts, lm.tokenizer)
-    size = min(lm.window, WINDOW)
+    ids = token_ids(texts, loaded.tokenizer)
+    size = min(loaded.context_length, MAX_WINDOW)
     windows: dict[_Window, list[int]] = {}
     for text, own in enumerate(ids):
         for window in _windows(own, size):
             windows.setdefault(window, []).append(text)
     sums = [0.0] * len(ids)
-    for batch in _batches(windows, _most_tokens(lm)):
-        for window, loss in zip(batch, _losses(batch, lm), strict=True):
+    for batch in _batches(windows, _max_batch_tokens(loaded)):
+        for window, loss in zip(batch, _losses(batch, loaded), strict=True):
             for text in windows[window]:
                 sums[text] += loss
     return [
@@ -64,7 +79,7 @@ def perplexities(texts: list[str], lm: LoadedModel) -> list[Fluency]:
 
 
 def _windows(ids: list[int], size: int) -> Iterator[_Window]:
-    """The windows of a text; none where there is nothing to score."""
+    """Yield the windows of a text; none where there is nothing to score."""
     scored = 1
     while scored < len(ids):
         start = 0 if scored == 1 else scored - size // 2
@@ -72,16 +87,16 @@ def _windows(ids: list[int], size: int) -> Iterator[_Window]:
         scored = start + size
 
 
-def _most_tokens(lm: LoadedModel) -> int:
-    """The tokens of a batch, by the memory that their logits take; one window may be more."""
-    return _LOGITS[lm.model.device.type] // (4 * int(lm.model.config.get_text_config().vocab_size))
+def _max_batch_tokens(loaded: LoadedModel) -> int:
+    """Return the most tokens of a batch, by the memory that their logits take; a single window may have more."""
+    return _LOGITS[loaded.model.device.type] // (4 * int(loaded.model.config.get_text_config().vocab_size))
 
 
-def _batches(windows: Iterable[_Window], most_tokens: int) -> Iterator[list[_Window]]:
-    """Windows by length, the longest first, as many at a time as a batch may hold."""
+def _batches(windows: Iterable[_Window], max_batch_tokens: int) -> Iterator[list[_Window]]:
+    """Yield batches of windows, the longest first, each within the limit."""
     batch: list[_Window] = []
     for window in sorted(windows, key=lambda each: -len(each.tokens)):
-        if batch and (len(batch) + 1) * len(batch[0].tokens) > most_tokens:
+        if batch and (len(batch) + 1) * len(batch[0].tokens) > max_batch_tokens:
             yield batch
             batch = []
         batch.append(window)
@@ -90,13 +105,13 @@ def _batches(windows: Iterable[_Window], most_tokens: int) -> Iterator[list[_Win
 
 
 @torch.inference_mode()
-def _losses(batch: list[_Window], lm: LoadedModel) -> list[float]:
-    """The sum of -ln p over the scored tokens of each window."""
+def _losses(batch: list[_Window], loaded: LoadedModel) -> list[float]:
+    """Return the summed cross-entropy loss, -ln p, of the scored tokens of each window."""
     inputs = torch.zeros(len(batch), max(len(window.tokens) for window in batch), dtype=torch.long)
     for row, window in enumerate(batch):
         inputs[row, : len(window.tokens)] = torch.tensor(window.tokens)
-    inputs = inputs.to(lm.model.device)
-    logits = lm.model(input_ids=inputs, use_cache=False).logits
+    inputs = inputs.to(loaded.model.device)
+    logits = loaded.model(input_ids=inputs, use_cache=False).logits
     losses = []
     for row, (tokens, first) in enumerate(batch):  # row by row: the softmax of all would take as much memory again
         scores = logits[row, first - 1 : len(tokens) - 1].float()

@@ -11,7 +11,6 @@ import unicodedata
 from functools import lru_cache
 
 _WORD = re.compile(r"[a-z]+(?:['\u2019][a-z]+)*")
-_VOWELS = re.compile(r"[aeiouy]+")
 COMPLEX = 3
 """The syllables from which a word counts as complex."""
 

@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sentence_transformers import SentenceTransformer
 
-Vectors = NDArray[np.float32]
+Vector = NDArray[np.float32]
 
 
 def cosine(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Return the cosine (-1..1) of each row of `first` with the same row of `second`; nan for a zero or nan vector."""
-    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    return np.divide((a * b).sum(axis=1), norms, out=np.full(len(a), np.nan), where=norms > 0)
+    """Return the cosine of each row of `first` with the same row of `second`.
 
+    Parameters
+    ----------
+    first, second : array_like of float, shape (n, dimensions)
+        The vectors; n may be 0.
 
-def self_coherence(sentences: Sequence[Sequence[str]], embed: Callable[[list[str]], Sequence[Vectors]]) -> list[float]:
-    """Return the mean cosine (-1..1) of adjacent sentences of each text, given as its sentences.
-
-    nan with less than two sentences, and where the encoder reads none of two adjacent ones; such a pair is left out.
-    Foltz, Kintsch and Landauer 1998, with sentence embeddings for their vectors.
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        From -1 (opposite) over 0 (orthogonal) to 1 (the same direction); nan for a zero or nan vector.
     """
-    flat = [sentence for text in sentences if len(text) > 1 for sentence in text]
-    vectors = iter(embed(flat))
-    result = []
-    for text in sentences:
-        own = [next(vectors) for _ in text] if len(text) > 1 else []
-        pairs = cosine(own[:-1], own[1:]) if own else np.empty(0)
-        known = pairs[~np.isnan(pairs)]
-        result.append(float(known.mean()) if known.size else float("nan"))
-    return result
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if not len(a):
+        return np.empty(0)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    cosines = np.full(len(a), np.nan)
+    np.divide((a * b).sum(axis=1), norms, out=cosines, where=norms > 0)
+    return cosines
 
 
-def embed(texts: list[str], encoder: SentenceTransformer) -> list[Vectors]:
-    """Return the embedding of each text; nan where the encoder knows none of it (empty, or a script it does not have).
+def self_coherence(sentence_vectors: Sequence[Vector]) -> float:
+    """Return the mean cosine (-1 to 1) of adjacent sentences of a text, given their embeddings in order.
 
-    A text beyond the encoder's window is not cut: it is embedded in windows, and has their mean, weighted by their
-    pieces of words.
+    nan with less than two sentences. A pair with a sentence that the encoder cannot read (a nan vector) is left out;
+    nan where every pair is. Foltz, Kintsch and Landauer 1998, with sentence embeddings for their vectors.
+    """
+    pairs = cosine(sentence_vectors[:-1], sentence_vectors[1:])
+    known = pairs[~np.isnan(pairs)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def embed(texts: list[str], encoder: SentenceTransformer) -> list[Vector]:
+    """Return the embedding of each text, whole: no text is cut.
+
+    Parameters
+    ----------
+    texts : list of str
+        Texts of any length.
+    encoder : SentenceTransformer
+        The sentence encoder.
+
+    Returns
+    -------
+    list of ndarray of float32, shape (dimensions,)
+        In the order of `texts`. A text that is longer than the encoder's maximum (256 word pieces for MiniLM) is
+        embedded in windows of whole words and gets their mean, weighted by their word pieces. nan where the encoder
+        has no word piece of the text (an empty text, or another script).
     """
     if not texts:
         return []
@@ -71,7 +91,7 @@ def embed(texts: list[str], encoder: SentenceTransformer) -> list[Vectors]:
 def _windows(
     text: str, offsets: list[tuple[int, int]], words: list[int | None], limit: int
 ) -> Iterator[tuple[str, int]]:
-    """Parts of a text of at most `limit` pieces, and how many each has; no word is parted."""
+    """Yield windows of at most `limit` word pieces, without splitting a word, and how many pieces each has."""
     start = 0
     while start < len(offsets):
         end = min(start + limit, len(offsets))

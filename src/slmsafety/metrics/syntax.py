@@ -1,4 +1,4 @@
-"""What a dependency parse tells: instruction verbs, dependency distance, content words and sentences.
+"""Metrics of a dependency parse: instruction verbs, dependency distance, content words and sentences.
 
 The parser reads English. Words are its tokens with a Latin letter, so that "don't" is two of them.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from spacy.language import Language
@@ -49,15 +50,15 @@ class Syntax(NamedTuple):
 
 
 def parse(texts: Sequence[str], nlp: Language) -> list[Syntax]:
-    """Return the syntax of each text; one beyond PIECE characters is parsed in pieces, parted at a sentence's end."""
+    """Return the syntax of each text; a text of more than PIECE characters is split at line or sentence ends first."""
     pieces = [list(_pieces(_SIGNS.sub(r"\1 ", text))) for text in texts]
     with nlp.memory_zone():  # else each new word stays in the vocabulary for good
-        read = (_syntax(doc) for doc in nlp.pipe([piece for text in pieces for piece in text], batch_size=64))
+        read = (syntax_of(doc) for doc in nlp.pipe([piece for text in pieces for piece in text], batch_size=64))
         return [_sum([next(read) for _ in text]) for text in pieces]
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The parts of a text, but for those without a letter or a digit, in which there is nothing to parse."""
+    """Yield the pieces of a text, except those without a letter or a digit."""
     while text:
         ends = (text.rfind(mark, PIECE // 2, PIECE - 1) + len(mark) for mark in ("\n", ". ", " "))
         cut = PIECE if len(text) <= PIECE else next((end for end in ends if end > PIECE // 2), PIECE)
@@ -74,12 +75,10 @@ def _sum(parts: list[Syntax]) -> Syntax:
     return Syntax(sum(words), next(texts), next(texts), *map(sum, counts))
 
 
-def _syntax(doc: Doc) -> Syntax:
+def syntax_of(doc: Doc) -> Syntax:
+    """Return the syntax of one parsed text; its tokens have tag, part of speech, head and dependency."""
     words, asking = [token for token in doc if _LATIN.search(token.text)], instructions(doc)
-    places, place = [], 0
-    for token in doc:
-        place += not (token.is_punct or token.is_space)
-        places.append(place)
+    positions = list(accumulate(not (token.is_punct or token.is_space) for token in doc))
     arcs = [token for token in doc if token.head.i != token.i and not (token.is_punct or token.is_space)]
     return Syntax(
         len(words),
@@ -87,12 +86,12 @@ def _syntax(doc: Doc) -> Syntax:
         tuple(text for sent in doc.sents if any(map(str.isalnum, text := sent.text.strip()))),
         sum(token.i in asking for token in words),
         len(arcs),
-        sum(abs(places[token.i] - places[token.head.i]) for token in arcs),
+        sum(abs(positions[token.i] - positions[token.head.i]) for token in arcs),
     )
 
 
 def instructions(doc: Doc) -> set[int]:
-    """Return the places of the verbs that ask for an action: imperatives, requests, wishes, and what is joined to them.
+    """Return the indices of the verbs that ask for an action: imperatives, requests, wishes, and verbs joined to them.
 
     "Write ...", "could you write ...", "I want you to write ..., and explain ...". These are the direct and the
     conventionally indirect requests of Blum-Kulka, House and Kasper 1989, read off the parse, in linear time.
@@ -102,13 +101,13 @@ def instructions(doc: Doc) -> set[int]:
         if token.head.i != token.i:
             children[token.head.i].append(token)
     found = [token.i for token in doc if _asks(token, children)]
-    for place in found:  # it grows: a joined verb has others joined to it, and each has one head
-        found += [child.i for child in children[place] if child.dep_ in _JOINED and _is_bare(child, children)]
+    for index in found:  # it grows: a joined verb has others joined to it, and each has one head
+        found += [child.i for child in children[index] if child.dep_ in _JOINED and _is_bare(child, children)]
     return set(found)
 
 
 def _asks(token: Token, children: list[list[Token]]) -> bool:
-    """Whether a token asks by itself; `children` are those of each token of its text."""
+    """Return whether a token asks for an action by itself; `children` are those of each token of its text."""
     own = children[token.i]
     if token.tag_ not in _VERBS:
         # Nouns have no direct object: "List three ..." is tagged as one and parsed as a verb.
@@ -124,6 +123,6 @@ def _asks(token: Token, children: list[list[Token]]) -> bool:
 
 
 def _is_bare(token: Token, children: list[list[Token]]) -> bool:
-    """Whether a token is a verb in its base form without a subject, a modal verb or "to"."""
+    """Return whether a token is a verb in its base form without a subject, a modal verb or "to"."""
     own = children[token.i]
     return token.tag_ in _VERBS and not any(child.dep_ in _SUBJECTS or child.tag_ in ("MD", "TO") for child in own)

@@ -1,138 +1,151 @@
-"""The two metric tables: prompt_metrics and reply_metrics."""
+"""The built-in metrics: which function fills which column of prompt_metrics and reply_metrics.
+
+A further metric is a column of the table in `records.schema`, a function, and a line in one of the three dicts below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
-from spacy.language import Language
-from transformers import PreTrainedTokenizerBase
 
 from slmsafety.metrics.fluency import Fluency, perplexities
 from slmsafety.metrics.lexical import lexical_sophistication
-from slmsafety.metrics.once import Once
+from slmsafety.metrics.memo import Memo
 from slmsafety.metrics.readability import flesch_kincaid, gunning_fog, syllables, words
-from slmsafety.metrics.similarity import Vectors, cosine, embed, self_coherence
-from slmsafety.metrics.syntax import parse
+from slmsafety.metrics.reference_models import ReferenceModels
+from slmsafety.metrics.similarity import Vector, cosine, embed, self_coherence
+from slmsafety.metrics.syntax import Syntax, parse
 from slmsafety.metrics.tokens import count_tokens
-from slmsafety.models.encoder import dependency_parser, gpt2_tokenizer, sentence_encoder, word_frequencies
-from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.models.source import Source
+from slmsafety.records.schema import PROMPT_METRICS, REPLY_METRICS, Table, typed
 
 
-class PromptNumbers(NamedTuple):
-    """The metrics of a prompt's text."""
+class PromptText(NamedTuple):
+    """What the metrics of a prompt are computed from; `syllables` are those of each word."""
 
-    tokens: int
-    flesch_kincaid: float
-    gunning_fog: float
-    perplexity: float
-    instruction_verbs: float
-    dependency_distance: float
+    fluency: Fluency
+    syntax: Syntax
+    syllables: list[int]
+    sentences: int
 
 
-class ReplyNumbers(NamedTuple):
-    """The metrics of a reply's text alone."""
+class ReplyText(NamedTuple):
+    """What the metrics of a reply are computed from; a reply of one sentence has no sentence vectors."""
 
-    tokens: int
-    perplexity: float
-    self_coherence: float
-    lexical_sophistication: float
-    lexical_density: float
+    fluency: Fluency
+    syntax: Syntax
+    sentence_vectors: list[Vector]
+    frequencies: Mapping[str, float]
+
+
+PROMPT_COLUMNS: dict[str, Callable[[PromptText], float]] = {
+    "tokens": lambda text: text.fluency.tokens,
+    "flesch_kincaid": lambda text: flesch_kincaid(text.syllables, text.sentences),
+    "gunning_fog": lambda text: gunning_fog(text.syllables, text.sentences),
+    "perplexity": lambda text: text.fluency.perplexity,
+    "instruction_verbs": lambda text: text.syntax.instruction_verbs if text.syntax.words else math.nan,
+    "dependency_distance": lambda text: text.syntax.dependency_distance,
+}
+REPLY_COLUMNS: dict[str, Callable[[ReplyText], float]] = {
+    "tokens": lambda text: text.fluency.tokens,
+    "perplexity": lambda text: text.fluency.perplexity,
+    "self_coherence": lambda text: self_coherence(text.sentence_vectors),
+    "lexical_sophistication": lambda text: lexical_sophistication(text.syntax.content, text.frequencies),
+    "lexical_density": lambda text: text.syntax.lexical_density,
+}
+# Of the vectors of prompts and of their replies, row by row.
+PAIR_COLUMNS: dict[str, Callable[[Sequence[Vector], Sequence[Vector]], NDArray[np.float64]]] = {"similarity": cosine}
 
 
 class Metrics:
-    """The metrics by their reference models, each loaded at its first use. Identical texts are measured once."""
+    """The built-in metrics of prompts and replies. Results of identical texts are kept, at most 50,000 of each kind."""
 
     def __init__(self, perplexity: Source, encoder: Source, parser: Source) -> None:
-        """Take where the language model, the sentence encoder and the parser come from."""
-        self._sources = {"perplexity": perplexity, "encoder": encoder, "parser": parser}
-        self._prompts, self._replies = Once(self._measure_prompts), Once(self._measure_replies)
-        self._vectors: Once[Vectors] = Once(self._embed)
+        """Take where the language model, the sentence encoder and the parser come from; each is loaded when needed."""
+        self._models = ReferenceModels(perplexity, encoder, parser)
+        self._prompts, self._replies = Memo(self._measure_prompts), Memo(self._measure_replies)
+        self._vectors = Memo(self._embed)
         # Apart from replies and sentences, so that a suite's prompts last from one model to the next.
-        self._prompt_vectors: Once[Vectors] = Once(self._embed, size=25_000)
+        self._prompt_vectors = Memo(self._embed, size=25_000)
 
     def of_prompts(self, prompts: pd.DataFrame) -> pd.DataFrame:
-        """Return suite, instance_id and the six metrics of each row of a prompts table (suite, instance_id, prompt)."""
-        numbers = pd.DataFrame(self._prompts(prompts["prompt"].tolist()), prompts.index, PromptNumbers._fields)
-        return prompts[["suite", "instance_id"]].join(numbers.astype({"instruction_verbs": "Int64"}))
+        """Measure prompts.
+
+        Parameters
+        ----------
+        prompts : DataFrame
+            Rows of the prompts table: suite, instance_id and prompt (str).
+
+        Returns
+        -------
+        DataFrame
+            suite, instance_id, tokens and instruction_verbs (Int64), flesch_kincaid, gunning_fog, perplexity and
+            dependency_distance (float64; nan where undefined), with the index of `prompts`.
+        """
+        numbers = self._prompts(prompts["prompt"].tolist())
+        return _rows(prompts, pd.DataFrame(numbers, prompts.index, list(PROMPT_COLUMNS)), PROMPT_METRICS)
 
     def of_replies(self, replies: pd.DataFrame) -> pd.DataFrame:
-        """Return the key and the six metrics of replies (response) with their prompts (prompt)."""
-        numbers = pd.DataFrame(self._replies(replies["response"].tolist()), replies.index, ReplyNumbers._fields)
-        similarity = self._similarity(replies["prompt"].tolist(), replies["response"].tolist())
-        keys = replies[["suite", "instance_id", "model", "generation_id"]]
-        return keys.join(numbers).assign(similarity=similarity)
+        """Measure replies.
 
-    def _measure_prompts(self, texts: list[str]) -> list[PromptNumbers]:
-        made = []
-        for text, fluency, syntax in zip(texts, self._fluency(texts), parse(texts, self._parser), strict=True):
-            counts, sentences = [syllables(word) for word in words(text)], max(1, len(syntax.sentences))
-            made.append(
-                PromptNumbers(
-                    fluency.tokens,
-                    flesch_kincaid(counts, sentences),
-                    gunning_fog(counts, sentences),
-                    fluency.perplexity,
-                    syntax.instruction_verbs if syntax.words else np.nan,
-                    syntax.dependency_distance,
-                )
-            )
-        return made
+        Parameters
+        ----------
+        replies : DataFrame
+            Rows of the responses table, suite, instance_id, model, generation_id and response (str), with their
+            prompt (str).
 
-    def _measure_replies(self, texts: list[str]) -> list[ReplyNumbers]:
-        parsed = parse(texts, self._parser)
-        coherence = self_coherence([syntax.sentences for syntax in parsed], self._vectors)
-        return [
-            ReplyNumbers(
-                fluency.tokens,
-                fluency.perplexity,
-                coherent,
-                lexical_sophistication(syntax.content, self._frequencies),
-                syntax.lexical_density,
-            )
-            for fluency, coherent, syntax in zip(self._fluency(texts), coherence, parsed, strict=True)
-        ]
+        Returns
+        -------
+        DataFrame
+            The key, tokens (Int64), perplexity, self_coherence, lexical_sophistication, lexical_density and similarity
+            (float64; nan where undefined), with the index of `replies`.
+        """
+        responses = replies["response"].tolist()
+        numbers = pd.DataFrame(self._replies(responses), replies.index, list(REPLY_COLUMNS))
+        pairs = self.of_pairs(replies["prompt"].tolist(), responses)
+        return _rows(replies, numbers.assign(**pairs), REPLY_METRICS)
+
+    def of_pairs(self, prompts: list[str], replies: list[str]) -> dict[str, NDArray[np.float64]]:
+        """Return the metrics of each reply with its own prompt: similarity (float64, -1 to 1; nan where undefined)."""
+        vectors = self._prompt_vectors(prompts), self._vectors(replies)
+        return {column: function(*vectors) for column, function in PAIR_COLUMNS.items()}
+
+    def _measure_prompts(self, texts: list[str]) -> list[tuple[float, ...]]:
+        measured = []
+        for text, fluency, syntax in zip(texts, self._fluency(texts), parse(texts, self._models.parser), strict=True):
+            counts = [syllables(word) for word in words(text)]
+            prompt = PromptText(fluency, syntax, counts, max(1, len(syntax.sentences)))
+            measured.append(tuple(function(prompt) for function in PROMPT_COLUMNS.values()))
+        return measured
+
+    def _measure_replies(self, texts: list[str]) -> list[tuple[float, ...]]:
+        parsed = parse(texts, self._models.parser)
+        sentences = [syntax.sentences if len(syntax.sentences) > 1 else () for syntax in parsed]
+        vectors = iter(self._vectors([sentence for text in sentences for sentence in text]))
+        measured = []
+        for fluency, syntax, own in zip(self._fluency(texts), parsed, sentences, strict=True):
+            reply = ReplyText(fluency, syntax, [next(vectors) for _ in own], self._models.frequencies)
+            measured.append(tuple(function(reply) for function in REPLY_COLUMNS.values()))
+        return measured
 
     def _fluency(self, texts: list[str]) -> list[Fluency]:
-        """Perplexity, and GPT-2's tokens: the language model's own where it is GPT-2, of the same pass."""
-        found = perplexities(texts, self._lm)
-        if self._lm_is_gpt2:
+        """Return perplexities and GPT-2's tokens, from one pass where the language model is GPT-2."""
+        found = perplexities(texts, self._models.language_model)
+        if self._models.one_vocabulary:
             return found
-        tokens = count_tokens(texts, self._tokenizer)
+        tokens = count_tokens(texts, self._models.tokenizer)
         return [Fluency(count, each.perplexity) for count, each in zip(tokens, found, strict=True)]
 
-    def _similarity(self, prompts: list[str], replies: list[str]) -> NDArray[np.float64]:
-        return cosine(self._prompt_vectors(prompts), self._vectors(replies)) if prompts else np.empty(0)
+    def _embed(self, texts: list[str]) -> list[Vector]:
+        return embed(texts, self._models.encoder)
 
-    def _embed(self, texts: list[str]) -> list[Vectors]:
-        return embed(texts, self._encoder)
 
-    @cached_property
-    def _tokenizer(self) -> PreTrainedTokenizerBase:
-        return gpt2_tokenizer().tokenizer
-
-    @cached_property
-    def _lm(self) -> LoadedModel:
-        return load_causal_lm(self._sources["perplexity"])
-
-    @cached_property
-    def _lm_is_gpt2(self) -> bool:
-        return bool(self._lm.tokenizer.get_vocab() == self._tokenizer.get_vocab())
-
-    @cached_property
-    def _encoder(self) -> SentenceTransformer:
-        return sentence_encoder(self._sources["encoder"]).model
-
-    @cached_property
-    def _parser(self) -> Language:
-        return dependency_parser(self._sources["parser"]).nlp
-
-    @cached_property
-    def _frequencies(self) -> Mapping[str, float]:
-        return word_frequencies().frequencies
+def _rows(texts: pd.DataFrame, numbers: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """Return the key of the texts beside their numbers, with the dtypes of a metric table."""
+    rows = texts[[column for column in table.key if column != "metrics_id"]].join(numbers)
+    return typed(rows, table, list(rows.columns))

@@ -31,7 +31,7 @@ class LoadedModel:
     dtype: str
 
     @property
-    def window(self) -> int:
+    def context_length(self) -> int:
         """The most tokens that prompt and response may have together."""
         return int(self.tokenizer.model_max_length)
 

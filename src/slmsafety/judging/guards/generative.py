@@ -56,7 +56,7 @@ class GenerativeJudge:
         """
         loaded, most = self._loaded, self._judge.max_new_tokens
         texts = zip(rows["prompt"], rows["response"], strict=True)
-        inputs = [encode(self._layout, *text, loaded.tokenizer, loaded.window - most) for text in texts]
+        inputs = [encode(self._layout, *text, loaded.tokenizer, loaded.context_length - most) for text in texts]
         fitting = sorted(
             (row for row, found in enumerate(inputs) if found is not None), key=lambda row: -len(_ids(inputs[row]))
         )

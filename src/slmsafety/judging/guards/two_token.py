@@ -96,7 +96,7 @@ class TwoTokenJudge:
         what did); unparsed (reason other_token, see `strict`); error (prompt_too_long, nan_logits; no raw_value).
         `meta` holds both logits and the mass outside the two tokens. In float32 a row does not depend on its batch.
         """
-        tokenizer, window = self._loaded.tokenizer, self._loaded.window
+        tokenizer, window = self._loaded.tokenizer, self._loaded.context_length
         texts = zip(rows["prompt"], rows["response"], strict=True)
         inputs = [encode(self._layout, *text, tokenizer, window) for text in texts]
         fitting = [row for row, found in enumerate(inputs) if found is not None]
@@ -183,9 +183,13 @@ class TwoTokenJudge:
         Inputs are tokenised whole, since a text tokenised apart can give other tokens at the seam.
         """
         texts = ("a", "1", "\n", "(", "\N{CJK UNIFIED IDEOGRAPH-4E00}", "")
-        found = [encode(self._layout, text, text, self._loaded.tokenizer, self._loaded.window) for text in texts]
+        found = [
+            encode(self._layout, text, text, self._loaded.tokenizer, self._loaded.context_length) for text in texts
+        ]
         if None in found:
-            raise InputError(f"the judge's prompt alone does not fit into its window of {self._loaded.window} tokens")
+            raise InputError(
+                f"the judge's prompt alone does not fit into its window of {self._loaded.context_length} tokens"
+            )
         columns = zip(*(one.ids for one in found if one is not None), strict=False)
         return [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slmsafety.metrics.once import Once, well_formed
+from slmsafety.metrics.memo import Memo, well_formed
 
 
 class Counted:
@@ -19,38 +19,38 @@ class Counted:
 
 def test_identical_texts_are_computed_once() -> None:
     counted = Counted()
-    once = Once(counted)
-    assert once(["aa", "b", "aa"]) == [2, 1, 2]
-    assert once(["b", "ccc", "aa"]) == [1, 3, 2]
-    assert once([]) == []
+    memo = Memo(counted)
+    assert memo(["aa", "b", "aa"]) == [2, 1, 2]
+    assert memo(["b", "ccc", "aa"]) == [1, 3, 2]
+    assert memo([]) == []
     assert counted.asked == ["aa", "b", "ccc"]
 
 
 def test_only_the_latest_results_are_kept() -> None:
     counted = Counted()
-    once = Once(counted, size=2)
-    once(["a", "b"])
-    once(["a"])  # used again: b is the older one now
-    once(["c"])
-    assert once(["a"]) == [1]
-    assert once(["b"]) == [1]
+    memo = Memo(counted, size=2)
+    memo(["a", "b"])
+    memo(["a"])  # used again: b is the older one now
+    memo(["c"])
+    assert memo(["a"]) == [1]
+    assert memo(["b"]) == [1]
     assert counted.asked == ["a", "b", "c", "b"]
 
 
 def test_one_call_may_be_larger_than_what_is_kept() -> None:
-    assert Once(Counted(), size=1)(["a", "bb", "a", "ccc"]) == [1, 2, 1, 3]
+    assert Memo(Counted(), size=1)(["a", "bb", "a", "ccc"]) == [1, 2, 1, 3]
 
 
 @given(st.lists(st.lists(st.text("ab", max_size=3))), st.integers(0, 4))
 def test_results_do_not_depend_on_what_came_before(calls: list[list[str]], size: int) -> None:
-    once = Once(Counted(), size)
+    memo = Memo(Counted(), size)
     for texts in calls:
-        assert once(texts) == [len(text) for text in texts]
+        assert memo(texts) == [len(text) for text in texts]
 
 
 def test_lone_surrogates_are_replaced_and_pairs_joined() -> None:
     counted = Counted()
-    assert Once(counted)(["x\ud800y", "x\udfffy", "\ud83d\ude00", "x\ud800y"]) == [3, 3, 1, 3]
+    assert Memo(counted)(["x\ud800y", "x\udfffy", "\ud83d\ude00", "x\ud800y"]) == [3, 3, 1, 3]
     assert counted.asked == ["x\ufffdy", "x\ufffdy", "\U0001f600"]
 
 
