@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=2 python benchmarks/analysis.py [--prompts 100] [--threads 2]
 
-The study is drawn (`slmsafety.analysis.simulate`: the rates of Table A1, assumed ones for Simple Safety Tests and BBQ,
+The study is drawn (`simulate.py`: the rates of Table A1, assumed ones for Simple Safety Tests and BBQ,
 planted effects), written to a temporary store with a text beside each verdict, and read back as an imported study. Then
 the functions that the notebooks call are timed one after the other. Peak memory is the process's, reset before each
 part. The classifiers' own fit time is a column of its own. What it computes is of drawn labels: no result.
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from simulate import Simulated, second_judge, simulate, with_assumed_suites
 
 from slmsafety import published
 from slmsafety.analysis import outcomes, rankings
@@ -33,7 +34,6 @@ from slmsafety.analysis.drivers import (
 )
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 from slmsafety.analysis.prediction import checks, classifiers, predict, splits
-from slmsafety.analysis.simulate import Simulated, second_judge, simulate, with_assumed_suites
 from slmsafety.analysis.treatments import adjusted_score, treatment_scores
 from slmsafety.models.cards import load_cards
 from slmsafety.records.schema import TABLES

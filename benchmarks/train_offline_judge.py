@@ -23,8 +23,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
+from slmsafety.analysis.calibration import expected_calibration_error
 from slmsafety.analysis.judges.agreement import confusion
-from slmsafety.analysis.judges.judge_card import calibration_error, judge_card, kappas
+from slmsafety.analysis.judges.judge_card import judge_card
+from slmsafety.analysis.judges.kappa import kappas
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.importers.judge_references import read_xstest
 from slmsafety.judging import refusal_rules
@@ -232,7 +234,8 @@ def print_sources(title: str, rows: pd.DataFrame, found: NDArray[Any]) -> None:
         table = confusion(truth[place], found[place].argmax(axis=1))
         with np.errstate(invalid="ignore"):
             recall = np.diag(table) / table.sum(axis=1)
-        error = calibration_error(found[place], truth[place])
+        right = found[place].argmax(axis=1) == truth[place]
+        error = expected_calibration_error(found[place].max(axis=1), right)
         print(f"{name:9} {len(place):4}  {np.trace(table) / len(place):.3f}  {kappas(table)['kappa']:.3f}", end="  ")
         print(*(f"{value:.2f}" for value in recall), f"  {error:.3f}")
 
@@ -255,7 +258,8 @@ def report_xstest() -> None:
         print(f"\nXSTest, {name}: {part['prompt'].nunique()} prompts")
         print(judge_card(part).set_index("judge").T.round(3).to_string())
         place = np.ones(len(rows), bool) if name == "all" else rows["file"].eq(name).to_numpy()
-        error = calibration_error(probability[place], rows["reference"][place])
+        right = probability[place].argmax(axis=1) == rows["reference"][place]
+        error = expected_calibration_error(probability[place].max(axis=1), right)
         print(f"calibration error of offline {error:.3f}, n {place.sum()}")
 
 

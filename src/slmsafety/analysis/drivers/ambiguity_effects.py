@@ -7,7 +7,8 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
 
-from slmsafety.analysis.drivers.ambiguity_model import AmbiguityModel, Floats, ambiguity_model
+from slmsafety.analysis.arrays import Floats
+from slmsafety.analysis.drivers.ambiguity_model import AmbiguityModel, ambiguity_model
 from slmsafety.analysis.drivers.associations import adjusted_p
 from slmsafety.analysis.rankings import ranks
 

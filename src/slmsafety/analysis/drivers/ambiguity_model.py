@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from statsmodels.discrete.discrete_model import Logit
 from statsmodels.tools.sm_exceptions import ConvergenceWarning, HessianInversionWarning, PerfectSeparationWarning
 
+from slmsafety.analysis.arrays import Floats, Rows
 from slmsafety.analysis.drivers.associations import constant, metric_names
-
-Floats = NDArray[np.float64]
 
 LOGGED = ("tokens", "perplexity")
 """Metrics with a long tail, which enter as log(1 + x)."""
@@ -32,7 +30,7 @@ class AmbiguityModel:
     `rows` are the places of its rows among those that it was given.
     """
 
-    rows: NDArray[np.intp]
+    rows: Rows
     columns: list[str]
     metrics: list[str]
     center: Floats
@@ -148,7 +146,7 @@ def _unscaled(metric: str, values: Floats) -> Floats:
     return np.expm1(values) if metric.split(" ", 1)[1] in LOGGED else values
 
 
-def _fit(y: Floats, x: Floats, groups: NDArray[np.intp], clusters: int) -> tuple[Floats, Floats, str]:
+def _fit(y: Floats, x: Floats, groups: Rows, clusters: int) -> tuple[Floats, Floats, str]:
     """Return the coefficients, their cluster-robust covariance, and why they are undefined ("" where they are not)."""
     size = x.shape[1]
     undefined = np.full(size, np.nan), np.full((size, size), np.nan)

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.ambiguity_model import unskewed
 from slmsafety.analysis.drivers.associations import metric_names
-
-Floats = NDArray[np.float64]
 
 
 class Explained(NamedTuple):
