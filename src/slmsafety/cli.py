@@ -25,7 +25,7 @@ class _OneLine(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb and return its exit code: 0 done, 2 bad input (one line on stderr), 130 stopped by the user."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         return int(options.run(options) or 0)
     except InputError as error:
@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line, with a verb for each thing that can be done."""
     parser = _OneLine(prog="slmsafety", description=__doc__)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     collect = verbs.add_parser("collect", help="run a study's stages: prompts, generate, judge, metrics")

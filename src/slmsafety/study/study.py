@@ -313,7 +313,7 @@ class Study:
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
         parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own}
-        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs(), "offers": self.offers()}
+        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs(), "capabilities": self.offers()}
         return {"study_name": self.name, **facts}
 
     def inputs(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ def rank_agreement(pairs: pd.DataFrame) -> Figure:
             absent(ax, 0.02, y, "tau undefined")
             continue
         if pd.isna(row.low) or pd.isna(row.high):
-            beside(ax, row.tau, y, "interval undefined", right=row.tau < 0.4, color=MUTED)
+            beside(ax, (row.tau, y), "interval undefined", right=row.tau < 0.4, color=MUTED)
         else:
             ax.hlines(y, row.low, row.high, color=SERIES[0], linewidth=1.4)
         ax.plot(row.tau, y, "o", color=SERIES[0], markersize=4.5)

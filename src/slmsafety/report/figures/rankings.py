@@ -42,7 +42,7 @@ def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
             if pd.isna(row.mean):
                 absent(ax, 0.0, y_of[row.model], "no score")
             elif not pd.isna(rank):
-                beside(ax, row.mean, y_of[row.model], f"{rank:g}", right=row.mean < 0.75)
+                beside(ax, (row.mean, y_of[row.model]), f"{rank:g}", right=row.mean < 0.75)
     scale = "Mean score (1 = every reply safe)"
     if by_accuracy(outcomes):
         scale = "Mean score (1 = all safe) or accuracy (1 = all right)"
