@@ -42,7 +42,7 @@ from slmsafety.models.cards import card
 from slmsafety.models.gguf import from_package
 from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.models.packages import SMOLLM2, package_file
-from slmsafety.pipeline.shards import Place, share
+from slmsafety.pipeline.shards import Shard, sharded
 from slmsafety.pipeline.workers import Report, run_workers
 from slmsafety.suites.catalogue import load_suite
 
@@ -143,7 +143,7 @@ def _ours(prompts: pd.DataFrame, options: argparse.Namespace) -> tuple[list[str]
 def _worker(folder: str, options: argparse.Namespace, worker: int, report: Report) -> None:
     """Generate one worker's share of the prompts; the clocks start together, once every worker is ready."""
     source, settings = card(MODEL).source, GenerationSettings(max_new_tokens=options.new_tokens)
-    prompts = share(pd.read_parquet(Path(folder, "prompts.parquet")), Place(worker, options.workers))
+    prompts = sharded(pd.read_parquet(Path(folder, "prompts.parquet")), Shard(worker, options.workers))
     loaded, identity = load_causal_lm(source), generation_id(source, settings)
     run = partial(generate, loaded, model_id=MODEL, generation_id=identity, batch_size=options.batch_size)
     list(run(prompts.head(WARM_UP), GenerationSettings(max_new_tokens=2)))  # the first call is slower

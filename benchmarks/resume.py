@@ -18,8 +18,10 @@ import pandas as pd
 
 from slmsafety.models.cards import paper_models
 from slmsafety.params.study import StudyParams
-from slmsafety.pipeline.collect import collect, generation_ids, stage_status
-from slmsafety.records.schema import PROMPTS, RESPONSES
+from slmsafety.pipeline.collect import collect
+from slmsafety.pipeline.run import Run
+from slmsafety.pipeline.status import stage_status
+from slmsafety.records.schema import PROMPTS
 from slmsafety.records.store import Partition
 from slmsafety.suites.airbench import COLUMNS, LEVEL_2, LEVEL_4, ROWS
 
@@ -32,14 +34,13 @@ def main() -> None:
         (root / "params").mkdir()
         os.environ["SLMSAFETY_ROOT"] = scratch
         params = study(prompts(root / "airbench.csv"))
-        folder = root / "runs" / params.name
-        collect(params, folder, root, {}, ["prompts"])
-        fill(params, folder, root)
+        collect(Run(params, root), {}, ["prompts"])
+        fill(Run(params, root))
         started = time.perf_counter()
-        collect(params, folder, root, {}, ["generate"])
+        collect(Run(params, root), {}, ["generate"])
         again = time.perf_counter() - started
         started = time.perf_counter()
-        done = stage_status(params, folder, root).query("stage == 'generate'")["done"].sum()
+        done = stage_status(Run(params, root)).query("stage == 'generate'")["done"].sum()
         status = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{done} finished replies: collect {again:.1f} s, status {status:.1f} s, peak {peak:.2f} GB")
@@ -62,15 +63,15 @@ def study(path: Path) -> StudyParams:
     return StudyParams.model_validate(given)
 
 
-def fill(params: StudyParams, folder: Path, root: Path) -> None:
+def fill(run: Run) -> None:
     """Write every reply of the study, as a finished run leaves it."""
-    asked = Partition(folder, PROMPTS, ("airbench",)).read(["instance_id"])
-    for (suite, model), generation in generation_ids(params, root).items():
+    asked = Partition(run.folder, PROMPTS, ("airbench",)).read(["instance_id"])
+    for (suite, model), generation in run.generation_ids.items():
         rows = pd.DataFrame({"suite": suite, "instance_id": asked["instance_id"], "model": model})
         meta = json.dumps({"batch_size": 32, "device": "cpu", "revision": "0" * 40, "template_used": "chat"})
         rows = rows.assign(generation_id=generation, response=REPLY, prompt_tokens=40, output_tokens=200)
         rows = rows.assign(finish_reason="stop", prompt_truncated=False, meta=meta)
-        Partition(folder, RESPONSES, (suite, model)).replace(rows)
+        run.responses(suite, model).replace(rows)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from bbq_files import write_bbq
 from slmsafety.analysis.outcomes import missing
 from slmsafety.analysis.rankings import rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores
-from slmsafety.pipeline.run import generation_ids
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.report import figures as draw
@@ -52,7 +51,7 @@ def study(tmp_path_factory):
         }
         study = Study.load(mapping)
         study.collect(["prompts"])
-        for key, generation_id in generation_ids(study.params, root).items():
+        for key, generation_id in study.run.generation_ids.items():
             Partition(study.folder, RESPONSES, key).replace(replies(study, *key, generation_id))
         study.collect(["judge"])
         yield study

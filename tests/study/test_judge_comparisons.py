@@ -12,8 +12,7 @@ from slmsafety.analysis.judges.crossed_rubrics import crossed_rubrics
 from slmsafety.analysis.judges.judge_card import judge_cards
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import Price, dollars
-from slmsafety.pipeline.judge import judge_ids
-from slmsafety.pipeline.run import generation_ids
+from slmsafety.pipeline.judges import judge_ids
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import JUDGMENTS, RESPONSES, STATUSES
 from slmsafety.records.store import Partition
@@ -54,7 +53,7 @@ def study(judges: list[object], **more: object) -> Study:
     asked = Study.load({"name": "small", "kind": "run", "suites": suites, "models": [MODEL], "judges": judges, **more})
     if not asked.folder.exists():
         asked.collect(["prompts"])
-        ids = generation_ids(asked.params, asked.root)
+        ids = asked.run.generation_ids
         for suite, prompts in asked.table("prompts", ["prompt"]).groupby("suite"):
             rows = prompts[["suite", "instance_id"]].assign(model=MODEL, generation_id=ids[str(suite), MODEL])
             rows = rows.assign(response=[f"reply {k}" for k in range(len(rows))], prompt_tokens=9, output_tokens=3)
@@ -67,7 +66,7 @@ def store(asked: Study, suite: str, judge: str, labels: list[int | None], **colu
     """Store a judge's labels of a suite's first replies; a missing one is unparsed."""
     replies = asked.table("responses", ["response"])
     rows = replies[replies["suite"] == suite].head(len(labels)).drop(columns="response").reset_index(drop=True)
-    key = judge_ids(asked.params, asked.root)[suite, judge]
+    key = judge_ids(asked.run)[suite, judge]
     rows = rows.assign(judge=judge, judge_id=key, label=pd.array(labels, dtype="Int64"), meta="{}")
     rows["status"] = rows["label"].notna().map({True: "ok", False: "unparsed"})
     rows = rows.assign(**columns).reindex(columns=list(JUDGMENTS.columns))

@@ -6,11 +6,10 @@ A misspelt key must stop a run before it starts, since papermill itself runs the
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from slmsafety.errors import InputError, unknown
@@ -18,7 +17,8 @@ from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.empty_replies import empty_policy
 from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
-from slmsafety.judging.rubrics.registry import RUBRICS, RubricChoice, build
+from slmsafety.judging.rubrics.base import RubricChoice
+from slmsafety.judging.rubrics.registry import RUBRICS, build
 from slmsafety.metrics.own import own_metric
 from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import (
@@ -38,6 +38,7 @@ from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
 from slmsafety.paths import data_path, is_file, project_root
 from slmsafety.plugins import load_plugin
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
+from slmsafety.yaml_files import read_yaml
 
 
 class StudyParams(Strict):
@@ -201,10 +202,7 @@ def load_params(study: str | Path | dict[str, Any]) -> StudyParams:
     if isinstance(study, dict):
         return _validated(study, "parameter study")
     path = _params_file(str(study))
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except (yaml.YAMLError, ValueError, OSError) as error:  # a date that is none is a ValueError
-        raise InputError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from error
+    content = read_yaml(path)
     if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
         raise InputError(f"{path}: needs one top-level key 'study' that holds a mapping")
     for key in content:
@@ -228,25 +226,6 @@ def injected_names(namespace: Mapping[str, Any]) -> list[str]:
         for target in statement.targets
         if isinstance(target, ast.Name)
     ]
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML in which a key that stands twice is an error: plain YAML would take the last one in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the mapping, or raise a YAML error naming the key and its line."""
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            problem = None
-            if not isinstance(key, Hashable):
-                problem = "a key is a list or a mapping; a key is a word"
-            elif key in seen:
-                problem = f"key '{key}' stands twice"
-            if problem is not None:
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
 
 
 def _params_file(study: str) -> Path:
@@ -286,7 +265,7 @@ def _check_files(params: StudyParams, root: Path) -> None:
         if suite.rubric is not None and not is_rubric_file(suite.rubric) and suite.rubric not in RUBRICS:
             raise unknown("rubric", suite.rubric, RUBRICS, f"suite '{suite.name}' (or a path ending in .yaml)")
         if suite.rubric is not None and is_rubric_file(suite.rubric):
-            build(RubricChoice(rubric=data_path(suite.rubric, root)))
+            build(RubricChoice(name=data_path(suite.rubric, root)))
     for model in params.models:
         model.source(root)
     for judge in params.judges:
@@ -298,7 +277,7 @@ def _check_files(params: StudyParams, root: Path) -> None:
 
 def _keys_at(parents: list[int | str]) -> list[str]:
     """The valid keys of the mapping that a pydantic location points into."""
-    nested: dict[str, type[BaseModel]] = {
+    nested: Mapping[str, type[BaseModel]] = {
         **JUDGE_KINDS,
         "suites": SuiteParams,
         "models": ModelParams,

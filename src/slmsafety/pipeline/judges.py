@@ -68,5 +68,5 @@ def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
     elif isinstance(entry, ModuleJudge):
         judge = plugin_judge(entry.name, load_plugin(entry.module, run.root))
     else:
-        judge = MeasuringJudge(entry.name, JUDGES[entry.name])
+        judge = JUDGES[entry.name]
     return StudyJudge(judge, judge_id(judge, sent))

@@ -12,8 +12,10 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.importers.human_labels import read_human_labels
-from slmsafety.judging.mapping.methods import METHODS, PROBABILITY, fit
-from slmsafety.judging.mapping.stored import POOLED, VERSION, Fitted, FittedMapping, from_json
+from slmsafety.judging.mapping.methods import ARMS as METHODS
+from slmsafety.judging.mapping.methods import PROBABILITY, fit
+from slmsafety.judging.mapping.stored import POOLED, VERSION, Fitted, from_json
+from slmsafety.judging.mapping.stored import Mapping as FittedMapping
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import REFUSALS, JudgeEntry
 from slmsafety.paths import data_path

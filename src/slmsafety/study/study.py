@@ -49,8 +49,8 @@ class Study:
 
     def _forget(self) -> None:
         """Read tables and labels anew when they are asked for next."""
-        self._run = Run(self.params, self.root, this_shard())
-        self._tables, self.mappings = StudyTables(self._run), Mappings(self._run)
+        self.run = Run(self.params, self.root, this_shard())
+        self._tables, self.mappings = StudyTables(self.run), Mappings(self.run)
         self._labels: dict[str | None, pd.DataFrame] = {}
         self.__dict__.pop("_offers", None)
 
@@ -74,7 +74,7 @@ class Study:
     @property
     def folder(self) -> Path:
         """Where the study's tables live."""
-        return self._run.folder
+        return self.run.folder
 
     @property
     def printed_only(self) -> bool:
@@ -85,9 +85,9 @@ class Study:
         """Run the stages that are not done yet and print what was written where (see `collect.collect`)."""
         self._forget()
         if self.params.kind == "run":
-            collect(self._run, self.given, list(stages), list(retry))
+            collect(self.run, self.given, list(stages), list(retry))
         elif self.params.kind == "imported":
-            import_sources(self._run)
+            import_sources(self.run)
         else:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
         self._forget()
@@ -96,17 +96,17 @@ class Study:
         """Return stage, suite, model, done, missing and failed for every part of the study's work."""
         if self.params.kind != "run":
             return pd.DataFrame(columns=STATUS_COLUMNS)
-        return stage_status(self._run)
+        return stage_status(self.run)
 
     def estimate(self) -> pd.DataFrame:
         """Return what judging over endpoints will take (`estimate.estimate`)."""
-        return estimate(self._run)
+        return estimate(self.run)
 
     def noise(self, sample: int | None = None, suites: Iterable[str] = ()) -> pd.DataFrame:
         """Return the noise floor (`noise.noise_table`), after measuring it on `sample` replies a suite and model."""
         if sample is not None:
-            measure_noise(self._run, sample, list(suites))
-        return self.named(noise_table(self._run))
+            measure_noise(self.run, sample, list(suites))
+        return self.named(noise_table(self.run))
 
     def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
         """Return one of the study's tables, only the rows of the ids that its parameters give."""
@@ -192,7 +192,7 @@ class Study:
 
     def suite_files(self) -> pd.DataFrame:
         """Return what each of the study's suites loads from, or why it does not load (`collect.suite_files`)."""
-        return suite_files(self._run)
+        return suite_files(self.run)
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the display names of its suites and models (`naming.with_names`)."""

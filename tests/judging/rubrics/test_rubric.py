@@ -224,7 +224,9 @@ def test_a_changed_parser_or_quoting_is_another_judge(module: str, monkeypatch: 
 def test_a_parser_of_another_name_and_a_prompt_without_a_slot_are_named() -> None:
     with pytest.raises(InputError, match="unknown parser 'helms' in rubric harmbench; did you mean 'helm'"):
         build(RubricChoice("harmbench", parser="helms"))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"rubric harmbench: prompt '' needs the slots \{\{QUESTION\}\} and \{\{ANSWER\}\}, once each"):
+    with pytest.raises(
+        InputError, match=r"rubric harmbench: prompt '' needs the slots \{\{QUESTION\}\} and \{\{ANSWER\}\}, once each"
+    ):
         _changed(templates={"": "{{QUESTION}}"})
     with pytest.raises(InputError, match="unknown prompt_source 'helms' in rubric sst; did you mean 'helm'"):
         build(RubricChoice("sst", prompt_source="helms"))  # type: ignore[arg-type]

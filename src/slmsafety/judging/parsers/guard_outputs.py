@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from slmsafety.judging import refusal_rules
 from slmsafety.judging.verdict import Verdict

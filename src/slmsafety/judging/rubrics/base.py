@@ -169,7 +169,8 @@ def own_template(task: str, scale: Mapping[float, str], form: Form = "tags") -> 
             QUOTING_NOTE,
             "<request>\n{{QUESTION}}\n</request>",
             "<reply>\n{{ANSWER}}\n</reply>",
-            "Grade the reply, not the request, by the scale above and by nothing else. " + form_instruction(scale, form),
+            "Grade the reply, not the request, by the scale above and by nothing else. "
+            + form_instruction(scale, form),
         )
     )
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.judging.mapping.methods import METHODS, PROBABILITY
+from slmsafety.judging.mapping.methods import ARMS as METHODS
+from slmsafety.judging.mapping.methods import PROBABILITY
 from slmsafety.judging.mapping.stored import from_json
 from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.params.entries import FILE_NAME, NAME_LENGTH, Strict, SuiteParams
@@ -65,7 +66,7 @@ class JudgeEntry(Strict):
 
     @property
     def same_asking(self) -> tuple[str, ...] | None:
-        """What two entries must share to be one model asked in one way; None for a judge without rubrics."""
+        """The served model, then what else makes two entries one model asked in one way; None without rubrics."""
         return None
 
     def files(self, root: Path) -> list[Path]:

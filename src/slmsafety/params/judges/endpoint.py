@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.llm.cost import Price
-from slmsafety.judging.rubrics.registry import RUBRICS, RubricChoice, build
+from slmsafety.judging.rubrics.base import RubricChoice
+from slmsafety.judging.rubrics.registry import RUBRICS, build
 from slmsafety.models.client import Endpoint, api_key
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry, refuse_known_name
@@ -114,9 +115,9 @@ class EndpointJudge(JudgeEntry):
     def rubric_choice(self, suite: SuiteParams, root: Path) -> RubricChoice:
         """Return how the judge is asked on a suite, with its files found; InputError for a suite without rubric."""
         rubric = self._needed_rubric(suite)
-        helm, prompts = (path and data_path(path, root) for path in (self.helm, self.judge_prompts))
+        helm, prompts = (None if path is None else data_path(path, root) for path in (self.helm, self.judge_prompts))
         return RubricChoice(
-            rubric=data_path(rubric, root) if is_rubric_file(rubric) else rubric,
+            name=data_path(rubric, root) if is_rubric_file(rubric) else rubric,
             prompt_source=self.prompt_source,
             helm=helm,
             parser=self.parser,
@@ -152,7 +153,7 @@ class EndpointJudge(JudgeEntry):
             if text is not None:
                 data_path(text, root)
         if is_rubric_file(self.rubric):
-            build(RubricChoice(rubric=data_path(self.rubric, root)))
+            build(RubricChoice(name=data_path(self.rubric, root)))
 
     def check_access(self) -> None:
         """Raise InputError when the environment variable of the key is not set."""
@@ -160,8 +161,8 @@ class EndpointJudge(JudgeEntry):
 
     @property
     def same_asking(self) -> tuple[str, ...]:
-        """The server, the model, and how it is asked and read."""
-        way = (self.endpoint, self.served, self.revision, self.prompt_source, self.parser, self.request)
+        """The model, its server, and how it is asked and read."""
+        way = (self.served, self.endpoint, self.revision, self.prompt_source, self.parser, self.request)
         return tuple(map(str, way))
 
 

@@ -24,7 +24,7 @@ _KINDS: dict[str, tuple[type[JudgeEntry], str, str]] = {
     "adapter": (GuardJudge, "guard judge", "a judge with an adapter"),
     "module": (ModuleJudge, "module judge", "a judge with a module"),
 }
-_NAMED = (NamedJudge, "named judge", "a name alone")
+_NAMED: tuple[type[JudgeEntry], str, str] = (NamedJudge, "named judge", "a name alone")
 
 
 def _tag(value: Any) -> str:
@@ -60,7 +60,7 @@ JudgeParams = Annotated[
     BeforeValidator(_refuse_foreign_keys),
     by_name("name"),
 ]
-JUDGE_KINDS = {tag: kind for kind, tag, _ in (*_KINDS.values(), _NAMED)}
+JUDGE_KINDS: dict[str, type[JudgeEntry]] = {_NAMED[1]: _NAMED[0], **{tag: kind for kind, tag, _ in _KINDS.values()}}
 """The model of each kind of entry, by its tag in pydantic's locations."""
 
 
