@@ -97,7 +97,7 @@ def test_the_status_counts_what_a_part_of_a_suite_holds(study):
 
 def test_every_suite_is_called_by_the_part_that_it_is(study, scores):
     assert study.suite_files()["title"].tolist() == ["HarmBench-3", "Simple Safety Tests-1", "BBQ-2"]
-    assert "choices" in study.offers()
+    assert "choices" in study.capabilities
     assert scores["suite_title"].unique().tolist() == ["HarmBench-3", "Simple Safety Tests-1", "BBQ-2"]
 
 

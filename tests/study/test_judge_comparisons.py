@@ -188,7 +188,7 @@ def test_hand_labels_are_the_reference_where_they_are_of_these_replies(root):
     assert found.name == "hand labels"
     assert found.rows[["instance_id", "reference", "label"]].to_numpy().tolist() == [["b0", 2, 2]]
     assert found.notes == ("1 hand labels are of other replies than the study's and do not apply",)
-    assert "reference" in asked.offers()
+    assert "reference" in asked.capabilities
 
 
 def test_hand_labels_of_other_replies_alone_leave_no_card(root):
@@ -208,10 +208,10 @@ def test_judges_of_different_replies_are_no_pair_and_the_next_two_are(root):
     store(asked, "harmbench", "offline", [0, 1])
     store(asked, "sst", "refusal_rules", [0, 1])
     assert asked.compared.first_pair() == ()
-    assert not {"reference", "two_judges"} & asked.offers()
+    assert not {"reference", "two_judges"} & asked.capabilities
     store(asked, "sst", "reader", [None, 1])
     assert asked.compared.first_pair() == ("refusal_rules", "reader")
-    assert {"reference", "two_judges"} <= asked.offers()
+    assert {"reference", "two_judges"} <= asked.capabilities
     assert asked.compared.pair().first == "refusal_rules"
     found = asked.compared.reference()
     assert found.name == "judge refusal_rules" and set(found.rows["judge"]) == {"reader"}
@@ -220,7 +220,7 @@ def test_judges_of_different_replies_are_no_pair_and_the_next_two_are(root):
 def test_one_judge_and_nobody_else_is_no_comparison(root):
     asked = study(["refusal_rules"])
     store(asked, "harmbench", "refusal_rules", [0, 1, 2, 2])
-    assert not {"reference", "two_judges", "crossed_rubrics"} & asked.offers()
+    assert not {"reference", "two_judges", "crossed_rubrics"} & asked.capabilities
     with pytest.raises(InputError, match="study small has no two judges with labels of the same replies, and no human"):
         asked.compared.reference()
 
@@ -265,7 +265,7 @@ def test_a_crossing_needs_replies_with_a_label_under_both_rubrics(root):
     for suite, judge, labels in (("sst", "reader", [None, None, None, 0]), ("sst", "strict-on-sst", [0, 1, 2, None])):
         store(asked, suite, judge, labels)
     asked = study(CROSSED)
-    assert asked.compared.crossings() == [] and "crossed_rubrics" not in asked.offers()
+    assert asked.compared.crossings() == [] and "crossed_rubrics" not in asked.capabilities
 
 
 def test_a_policy_s_labels_do_not_cross(root):
@@ -291,7 +291,7 @@ def test_crossed_rubrics_are_found_and_taken_apart(root):
     assert result.cells["ar"].tolist() == [0.75, 0.0, 0.5, 0.0]
     # Difference .75: rubric (.75 + .5) / 2, prompts (.25 + 0) / 2.
     assert result.effects["value"].tolist() == pytest.approx([0.75, 0.125, 0.625, 0.25, 5 / 6])
-    assert "crossed_rubrics" in asked.offers()
+    assert "crossed_rubrics" in asked.capabilities
 
 
 @pytest.mark.parametrize(

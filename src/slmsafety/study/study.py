@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from slmsafety import published
 from slmsafety.analysis.bbq import accuracy_table, bias_table
-from slmsafety.analysis.outcomes import outcomes, tells_refusals
+from slmsafety.analysis.outcomes import outcomes
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.empty_replies import read_labels
@@ -29,13 +29,12 @@ from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
 from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
+from slmsafety.study.capabilities import capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.reference_distributions import Distributions, distributions
 from slmsafety.study.tables import StudyTables
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
-
-MANY_MODELS = 10
 
 
 class Study:
@@ -52,7 +51,8 @@ class Study:
         self.run = Run(self.params, self.root, this_shard())
         self._tables, self.mappings = StudyTables(self.run), Mappings(self.run)
         self._labels: dict[str | None, pd.DataFrame] = {}
-        self.__dict__.pop("_offers", None)
+        self._titles: dict[str, str] | None = None
+        self.__dict__.pop("capabilities", None)
 
     @classmethod
     def load(cls, study: str | Path | dict[str, Any], namespace: Mapping[str, Any] | None = None, *own: str) -> Study:
@@ -108,15 +108,30 @@ class Study:
             measure_noise(self.run, sample, list(suites))
         return self.named(noise_table(self.run))
 
-    def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
-        """Return one of the study's tables, only the rows of the ids that its parameters give."""
+    def table(
+        self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Return one of the study's tables, only the rows of the ids that its parameters give.
+
+        Parameters
+        ----------
+        name : str
+            prompts, responses, judgments, prompt_metrics, reply_metrics or own_metrics.
+        columns, suites : sequence of str or None
+            The columns beside the key and the suites that are wanted; None is all.
+
+        Raises
+        ------
+        InputError
+            When there is no such row yet, saying which command makes it.
+        """
         if self.printed_only:
             raise InputError(f"study {self.name} has no table '{name}': the paper prints no instance-level rows")
         if self.params.on_demand and self.params.kind == "run" and not self._looked:
             if not self.complete():
                 self.collect()
             self._looked = True
-        frame = self._tables.read(name, columns)
+        frame = self._tables.read(name, columns, suites)
         if frame.empty:
             settings = " under these settings" if self.params.kind == "run" and self._tables.any(name) else ""
             raise InputError(f"study {self.name} has no {name} yet{settings}; run: slmsafety collect {self.name}")
@@ -176,10 +191,11 @@ class Study:
 
     def _choices(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The judgments of the multiple-choice suites, none where the study has no such suite, and the prompts."""
-        if not any(suite.name in MULTIPLE_CHOICE for suite in self.params.suites):
+        suites = [suite.name for suite in self.params.suites if suite.name in MULTIPLE_CHOICE]
+        if not suites:
             return pd.DataFrame(), pd.DataFrame()
-        judgments = self.table("judgments", ["judge", "status", "meta"])
-        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta"])
+        judgments = self.table("judgments", ["judge", "status", "meta"], suites)
+        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta"], suites)
 
     def scores(self) -> pd.DataFrame:
         """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""
@@ -264,7 +280,10 @@ class Study:
 
     def titles(self) -> dict[str, str]:
         """Return the title of each suite; a partial one says what it is (`naming.suite_titles`)."""
-        return suite_titles(None if self.printed_only else self.folder)
+        if self._titles is None:
+            prompts = pd.DataFrame() if self.printed_only else self._tables.read("prompts", ["meta"])
+            self._titles = suite_titles(prompts)
+        return self._titles
 
     def human_labels(self) -> pd.DataFrame:
         """Return the study's hand labels that belong to the very replies in its tables.
@@ -280,40 +299,15 @@ class Study:
         same = [text_id(text) if isinstance(text, str) else None for text in merged["response"]]
         return merged.assign(matches=merged["reply_id"] == same).drop(columns=["response", "reply_id"])
 
-    def offers(self) -> set[str]:
-        """Return what the study can serve, in the terms that the notebooks' artifacts need."""
-        if self.printed_only:
-            return {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
-        offered = {"outcomes", "labels"}
-        frame, pair = self.scores(), self.compared.first_pair()
-        measured = self._measured()
-        conditions = {
-            "metrics": measured,
-            "predictions": measured,
-            "human_labels": self.params.human_labels is not None,
-            "controls": tells_refusals(self.labels()),
-            "mappings": any(judge in self.mappings.judges for judge in self.judges()),
-            "choices": bool(frame["suite"].isin(MULTIPLE_CHOICE).any()),
-            "two_suites": frame["suite"].nunique() > 1,
-            "many_models": frame["model"].nunique() >= MANY_MODELS,
-            "two_judges": bool(pair),
-            "reference": self.params.human_labels is not None or bool(pair),
-            "crossed_rubrics": bool(self.compared.crossings()),
-        }
-        return offered | {need for need, met in conditions.items() if met}
-
-    def _measured(self) -> bool:
-        """Whether every prompt and reply has its metrics under the study's parameters."""
-        pairs = (("prompt_metrics", "prompts", "expected"), ("reply_metrics", "responses", "finish_reason"))
-        try:
-            return all(len(self.table(name, ["tokens"])) == len(self.table(of, [key])) for name, of, key in pairs)
-        except InputError:  # a study without the one or the other
-            return False
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """What the study can serve, in the terms that the notebooks' artifacts need (`study.capabilities`)."""
+        return capabilities(self)
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
         parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own}
-        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs(), "capabilities": self.offers()}
+        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs(), "capabilities": set(self.capabilities)}
         return {"study_name": self.name, **facts}
 
     def inputs(self) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from slmsafety.pipeline.judges import judge_ids
@@ -22,15 +24,18 @@ class StudyTables:
         self._run = run
         self._kept: dict[str, pd.DataFrame] = {}
 
-    def read(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+    def read(
+        self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None
+    ) -> pd.DataFrame:
         """Return the rows of a table under the present settings, sorted by key; empty where there are none.
 
-        `columns` are read beside the key (all where None). Raises InputError for an unknown table or column.
+        `columns` are read beside the key, of some `suites` (all where None). Raises InputError for an unknown table or
+        column.
         """
-        parts = partitions(self._run.folder, name)
+        parts = [part for part in partitions(self._run.folder, name) if suites is None or part.names[0] in suites]
         table = TABLES[name]
         wanted = list(dict.fromkeys([*table.key, *(table.columns if columns is None else columns)]))
-        if set(wanted) & _TEXTS or not set(wanted) <= set(table.columns):
+        if suites is not None or set(wanted) & _TEXTS or not set(wanted) <= set(table.columns):
             return joined([self._rows(part, wanted) for part in parts if self._counts(part)], table, wanted)
         if name not in self._kept:
             short = [column for column in table.columns if column not in _TEXTS]
