@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from slmsafety.errors import unknown
-from slmsafety.importers.airbench_scored import read_airbench_scored
-from slmsafety.importers.helm_run import read_helm_run
+from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
+from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.judged_csv import read_judged_csv
 from slmsafety.importers.suite_ids import with_suite_ids
 from slmsafety.importers.tables import Imported, write_imported
@@ -39,9 +39,9 @@ def _runs(params: StudyParams, root: Path) -> list[Imported]:
     judged, helm_judged = params.empty == "judge", sends_empty(params.empty, "harmbench")
     runs = []
     for helm in params.helm_runs:
-        given = helm.model_dump(exclude={"path"})
-        runs.append(read_helm_run(data_path(helm.path, root), **given, judge_empty=helm_judged))
+        options = RunOptions(**helm.model_dump(exclude={"path"}))
+        runs.append(read_helm_run(data_path(helm.path, root), options, helm_judged))
     for scored in params.airbench_scored:
-        given = scored.model_dump(exclude={"path"})
-        runs.append(read_airbench_scored(data_path(scored.path, root), **given, judge_empty=judged))
+        about = ScoredFile(**scored.model_dump(exclude={"path"}))
+        runs.append(read_airbench_scored(data_path(scored.path, root), about, judged))
     return runs
