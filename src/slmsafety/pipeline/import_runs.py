@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from slmsafety.errors import unknown
-from slmsafety.importers.airbench_scored import read_airbench_scored
-from slmsafety.importers.helm_run import read_helm_run
+from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
+from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.judged_csv import read_judged_csv
 from slmsafety.importers.suite_ids import with_suite_ids
 from slmsafety.importers.tables import Imported, write_imported
@@ -35,9 +35,9 @@ def _runs(run: Run) -> list[Imported]:
     params, sources = run.params, []
     judged, helm_judged = params.empty == "judge", empty_policy(params.empty, "harmbench") == "judge"
     for helm in params.helm_runs:
-        given = helm.model_dump(exclude={"path"})
-        sources.append(read_helm_run(data_path(helm.path, run.root), **given, judge_empty=helm_judged))
+        options = RunOptions(**helm.model_dump(exclude={"path"}))
+        sources.append(read_helm_run(data_path(helm.path, run.root), options, helm_judged))
     for scored in params.airbench_scored:
-        given = scored.model_dump(exclude={"path"})
-        sources.append(read_airbench_scored(data_path(scored.path, run.root), **given, judge_empty=judged))
+        about = ScoredFile(**scored.model_dump(exclude={"path"}))
+        sources.append(read_airbench_scored(data_path(scored.path, run.root), about, judged))
     return sources
