@@ -29,6 +29,7 @@ from slmsafety.analysis.drivers import (
     ambiguity_effects,
     association_checks,
     associations,
+    metric_rows,
     model_metadata,
     variance_explained,
 )
@@ -135,8 +136,8 @@ def analyse(study: Study, clock: Clock, threads: int) -> None:
     run("RQ3 pair orders", pair_orders, scored)
     run("RQ3 agreement of two judges", study.compared.pair)
     tables = [run(f"RQ4 reading {name}", study.table, name) for name in ("prompt_metrics", "reply_metrics")]
-    run("RQ4 distributions of metrics", associations.metric_summary, *tables)
-    rows = run("RQ4 rows of replies", associations.reply_rows, labels, *tables)
+    run("RQ4 distributions of metrics", metric_rows.metric_summary, *tables)
+    rows = run("RQ4 rows of replies", metric_rows.reply_rows, labels, *tables)
     del labels, tables
     associate(rows, ranges, clock, rng)
     prompts = study.prompt_counts()

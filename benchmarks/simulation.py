@@ -22,7 +22,8 @@ from simulate import COEFFICIENTS, PROMPT_SCALES, REPLY_SCALES, simulate
 
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 from slmsafety.analysis.drivers.association_checks import clustered_intervals
-from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means, reply_rows
+from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means
+from slmsafety.analysis.drivers.metric_rows import reply_rows
 from slmsafety.analysis.prediction.checks import over_repeats
 from slmsafety.analysis.prediction.classifiers import fit, score
 from slmsafety.analysis.prediction.predict import METRICS, feature_sets, labelled_replies, predict

@@ -21,7 +21,8 @@ from simulate import (
 from slmsafety import published
 from slmsafety.analysis.bbq import accuracy_table
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
-from slmsafety.analysis.drivers.associations import correlations, metric_names, metric_points, prompt_means, reply_rows
+from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means
+from slmsafety.analysis.drivers.metric_rows import metric_names, reply_rows
 from slmsafety.analysis.judges.agreement import agreement, confusion
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.models.cards import load_cards

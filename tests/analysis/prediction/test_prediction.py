@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from slmsafety.analysis.drivers.associations import reply_rows
+from slmsafety.analysis.drivers.metric_rows import reply_rows
 from slmsafety.analysis.prediction.checks import alone, baselines, importance, leakage, over_repeats
 from slmsafety.analysis.prediction.classifiers import (
     CLASSIFIERS,

@@ -12,7 +12,8 @@ from statsmodels.discrete.discrete_model import Logit
 from statsmodels.tools.sm_exceptions import ConvergenceWarning, HessianInversionWarning, PerfectSeparationWarning
 
 from slmsafety.analysis.arrays import Floats, Rows
-from slmsafety.analysis.drivers.associations import constant, metric_names
+from slmsafety.analysis.drivers.associations import is_constant
+from slmsafety.analysis.drivers.metric_rows import metric_names
 
 LOGGED = ("tokens", "perplexity")
 """Metrics with a long tail, which enter as log(1 + x)."""
@@ -50,9 +51,10 @@ class AmbiguityModel:
 
     def moved(self, metric: str, step: float) -> Floats:
         """Return a metric's column when the metric is `step` higher, in its own unit, in every row."""
-        column, place = self.x[:, self.columns.index(metric)], self.metrics.index(metric)
-        raw = _unscaled(metric, column * self.scale[place] + self.center[place])
-        return (unskewed(metric, raw + step) - self.center[place]) / self.scale[place]
+        index = self.metrics.index(metric)
+        center, scale = float(self.center[index]), float(self.scale[index])
+        raw = _unscaled(metric, self.x[:, self.columns.index(metric)] * scale + center)
+        return (unskewed(metric, raw + step) - center) / scale
 
 
 def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> AmbiguityModel:
@@ -72,7 +74,7 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     scaled = {
         name: unskewed(name, used[name].to_numpy(float))
         for name in metrics
-        if len(used) and used[name].notna().any() and not constant(used[name].dropna())
+        if len(used) and used[name].notna().any() and not is_constant(used[name].dropna())
     }
     center, scale = (np.array([of(values) for values in scaled.values()]) for of in (np.nanmean, np.nanstd))
     models, suites = (pd.Categorical(used[level].astype("str")) for level in ("model", "suite"))

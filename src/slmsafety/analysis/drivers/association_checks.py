@@ -7,7 +7,8 @@ import pandas as pd
 from scipy.stats import t as student
 
 from slmsafety.analysis.arrays import Floats
-from slmsafety.analysis.drivers.associations import constant, correlations, metric_names, metric_points
+from slmsafety.analysis.drivers.associations import correlations, is_constant, metric_points
+from slmsafety.analysis.drivers.metric_rows import metric_names
 from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, percentile_interval, resampled_totals
 
 LENGTHS = ("prompt tokens", "reply tokens")
@@ -95,7 +96,7 @@ def _partial(values: Floats) -> float:
     rest = pair - basis @ np.linalg.lstsq(basis, pair, rcond=None)[0]
     # What is left of a side that the others explain wholly is float noise.
     noise = rest.std(axis=0) <= 1e-9 * pair.std(axis=0)
-    return np.nan if noise.any() or any(map(constant, pair.T)) else float(np.corrcoef(rest.T)[0, 1])
+    return np.nan if noise.any() or any(map(is_constant, pair.T)) else float(np.corrcoef(rest.T)[0, 1])
 
 
 def clustered_intervals(
@@ -112,7 +113,7 @@ def clustered_intervals(
         known = means[[metric, target]].notna().all(axis=1).to_numpy()
         pairs, used = means.loc[known, [metric, target]].to_numpy(float), clusters[known]
         limits = np.full(2, np.nan)
-        if len(pairs) and not any(map(constant, pairs.T)):
+        if len(pairs) and not any(map(is_constant, pairs.T)):
             drawn = resampled_totals(cluster_sums(_products(pairs), used), rng, resamples, FEWEST_CLUSTERS)
             limits = percentile_interval(_r_of_sums(drawn))
         found.append((metric, used.nunique(dropna=False), *limits))

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import pearsonr
 
 from slmsafety.analysis.arrays import Floats
-from slmsafety.analysis.drivers.associations import adjusted_p, constant
+from slmsafety.analysis.drivers.associations import benjamini_hochberg, is_constant
 from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, percentile_interval, resampled_totals
 
 NOT_POOLED = "sst"
@@ -44,7 +44,7 @@ def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.Dat
         both = pd.concat([features[feature].astype(float), rates[["ar", "mean"]]], axis=1).dropna()
         rows.append((feature, len(both), *_pearson(both[feature], both["ar"]), *_pearson(both[feature], both["mean"])))
     frame = pd.DataFrame(rows, columns=["feature", "n", "r_ar", "p_ar", "r_score", "p_score"])
-    frame["q_ar"], frame["q_score"] = adjusted_p(frame["p_ar"]), adjusted_p(frame["p_score"])
+    frame["q_ar"], frame["q_score"] = benjamini_hochberg(frame["p_ar"]), benjamini_hochberg(frame["p_score"])
     return frame[["feature", "n", "r_ar", "p_ar", "q_ar", "r_score", "p_score", "q_score"]]
 
 
@@ -83,7 +83,8 @@ def _families(features: pd.DataFrame, rates: pd.DataFrame, families: pd.Series) 
     """Return the number of families among the models with each feature and a rate."""
     rated = rates[["ar", "mean"]].notna().all(axis=1)
     known = features.reindex(rates.index)[rated].notna()
-    return known.apply(lambda column: families[known.index][column].nunique()).astype("int64")
+    counts = {feature: families[known.index][known[feature]].nunique() for feature in known}
+    return pd.Series(counts, known.columns, dtype="int64")
 
 
 def group_rates(rates: pd.DataFrame, groups: pd.Series) -> pd.DataFrame:
@@ -148,7 +149,7 @@ def _difference(sums: Floats) -> Floats:
 
 def _pearson(a: pd.Series, b: pd.Series) -> tuple[float, float]:
     """Return r and its p value."""
-    if len(a) < 3 or constant(a) or constant(b):
+    if len(a) < 3 or is_constant(a) or is_constant(b):
         return np.nan, np.nan
     result = pearsonr(a, b)
     return float(result.statistic), float(result.pvalue)
