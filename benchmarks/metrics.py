@@ -47,7 +47,9 @@ SIZES = {
     "workers": (CORES, 1),
     "length": (512, 32),
     "largest_batch": (8, 1),
+    "by_workers": (3, 1),
 }
+BY_WORKERS = ("parse", "embed", "perplexity")
 SEED = 0
 Measure = Callable[[list[str]], object]
 
@@ -69,8 +71,9 @@ def main() -> None:
         """Print a line; return the seconds of the workers, where there are any."""
         alone, together = _seconds(lambda: [single(text) for text in texts]), _seconds(lambda: ours(texts))
         cells = f"{name:28} {len(texts) / alone:14.1f} {len(texts) / together:9.1f} {alone / together:6.2f}"
-        shared = _by_workers(kind, texts, options.workers) if kind else float("nan")
-        print(cells + (f" {len(texts) / shared:9.1f} {alone / shared:6.2f}" if kind else ""), flush=True)
+        shares = kind in BY_WORKERS[: options.by_workers]
+        shared = _by_workers(kind, texts, options.workers) if shares else float("nan")
+        print(cells + (f" {len(texts) / shared:9.1f} {alone / shared:6.2f}" if shares else ""), flush=True)
         return shared
 
     row("GPT-2 tokens", many, lambda text: len(tokenizer(text)["input_ids"]), partial(_counted, tokenizer))
