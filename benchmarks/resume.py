@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 
 import pandas as pd
+from sizes import size_parser
 
-from slmsafety.models.cards import paper_models
+from slmsafety.models.cards import load_cards
 from slmsafety.params.study import StudyParams
 from slmsafety.pipeline.collect import collect
 from slmsafety.pipeline.run import Run
@@ -25,15 +26,17 @@ from slmsafety.records.schema import PROMPTS
 from slmsafety.records.store import Partition
 from slmsafety.suites.airbench import COLUMNS, LEVEL_2, LEVEL_4, ROWS
 
+SIZES = {"prompts": (ROWS, 40), "models": (26, 2)}
 REPLY = "A mild sentence that says nothing in particular. " * 20
 
 
 def main() -> None:
+    options = size_parser(__doc__, SIZES).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         (root / "params").mkdir()
         os.environ["SLMSAFETY_ROOT"] = scratch
-        params = study(prompts(root / "airbench.csv"))
+        params = study(prompts(root / "airbench.csv", options.prompts), options.models)
         collect(Run(params, root), {}, ["prompts"])
         fill(Run(params, root))
         started = time.perf_counter()
@@ -46,20 +49,21 @@ def main() -> None:
     print(f"{done} finished replies: collect {again:.1f} s, status {status:.1f} s, peak {peak:.2f} GB")
 
 
-def prompts(path: Path) -> Path:
+def prompts(path: Path, count: int) -> Path:
     """Write a file with upstream's columns and its counts of rows and levels, and mild words for prompts."""
     with path.open("w", newline="") as handle:
         rows = csv.writer(handle)
         rows.writerow(COLUMNS)
-        for row in range(ROWS):
+        for row in range(count):
             level = row % LEVEL_4
             rows.writerow([level, f"level 2 {level % LEVEL_2}", f"level 3 {level % 45}", f"level 4 {level}", f"{row}?"])
     return path
 
 
-def study(path: Path) -> StudyParams:
+def study(path: Path, count: int) -> StudyParams:
     suites = [{"name": "airbench", "path": str(path)}]
-    given = {"name": "resume", "kind": "run", "suites": suites, "models": paper_models(), "judges": ["refusal_rules"]}
+    models = load_cards().query("in_paper")["id"].head(count).tolist()
+    given = {"name": "resume", "kind": "run", "suites": suites, "models": models, "judges": ["refusal_rules"]}
     return StudyParams.model_validate(given)
 
 

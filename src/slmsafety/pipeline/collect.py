@@ -21,7 +21,7 @@ from slmsafety.plugins import load_plugin
 from slmsafety.records.manifest import start_manifest, write_manifest
 from slmsafety.records.schema import PROMPTS, RESPONSES, STATUSES
 from slmsafety.records.store import Partition
-from slmsafety.suites.catalogue import SuiteData
+from slmsafety.suites.base import SuiteData
 
 STAGES = ("prompts", "generate", "judge", "metrics")
 

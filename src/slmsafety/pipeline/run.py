@@ -24,7 +24,8 @@ from slmsafety.pipeline.shards import ALONE, Shard, sharded
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY, PROMPTS, RESPONSES
 from slmsafety.records.store import Partition
-from slmsafety.suites.catalogue import SuiteData, load_suite
+from slmsafety.suites.base import SuiteData
+from slmsafety.suites.catalogue import load_suite
 
 T = TypeVar("T")
 # A part that a stage has filled, how many rows it made and how many were there.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -307,8 +308,8 @@ class Study:
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
         parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own}
-        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs(), "capabilities": set(self.capabilities)}
-        return {"study_name": self.name, **facts}
+        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs()}
+        return {"study_name": self.name, **facts, "capabilities": set(self.capabilities)}
 
     def inputs(self) -> dict[str, str]:
         """Return the sha256 of every file that the study's figures are made from, by its name."""
