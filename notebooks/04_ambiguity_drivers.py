@@ -49,7 +49,7 @@ rng = np.random.default_rng(lab.params.seed)
 
 # %%
 if page.has("metric_distributions", "metric_summary"):
-    tables = lab.table("prompt_metrics"), lab.table("reply_metrics")
+    tables = lab.metric_tables()
     summary = metric_summary(*tables).replace({"suite": lab.titles()})
     page.figure("metric_distributions", draw.metric_distributions(summary))
     page.table("metric_summary", summary, dict.fromkeys(QUANTILES, ".4g"))

@@ -138,6 +138,10 @@ class Study:
             raise InputError(f"study {self.name} has no {name} yet{settings}; run: slmsafety collect {self.name}")
         return frame.drop(columns="metrics_id", errors="ignore") if self.params.kind == "run" else frame
 
+    def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """Return prompt_metrics, reply_metrics and own_metrics, the last one empty where the study names none."""
+        return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
+
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
         state = self.status()
