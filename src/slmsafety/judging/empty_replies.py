@@ -43,6 +43,8 @@ def read_labels(judgments: pd.DataFrame, empty: str) -> pd.DataFrame:
     empty_response that label, a release of HELM by suite (`empty_policy`). Raises InputError for an unknown policy.
     """
     by_suite = {suite: EMPTY_POLICIES[empty_policy(empty, str(suite))] for suite in judgments["suite"].unique()}
-    labels = judgments["suite"].map(by_suite).astype("Int64").array
-    given = judgments["status"].eq("empty_response").to_numpy() & ~labels.isna()
-    return judgments.assign(label=judgments["label"].mask(given, labels))
+    labels, empties = judgments["label"].copy(), judgments["status"].eq("empty_response")
+    for suite, label in by_suite.items():
+        if label is not None:
+            labels[empties & judgments["suite"].eq(suite)] = label
+    return judgments.assign(label=labels)
