@@ -87,8 +87,12 @@ class Partition:
         """Return how many rows have these ids, such as generation_id=...; only the ids are read."""
         if self._journals():
             rows = self.read(list(ids))
+        elif not self.parquet.exists():
+            return 0
+        elif not ids:
+            return int(pq.read_metadata(self.parquet).num_rows)
         else:
-            rows = self._read_parquet(list(ids)) if self.parquet.exists() else pd.DataFrame(columns=list(ids))
+            rows = self._read_parquet(list(ids))
         return int((rows[list(ids)] == pd.Series(ids, dtype="str")).all(axis=1).sum())
 
     def torn(self) -> int:
