@@ -26,9 +26,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from slmsafety.judging.llm.cost import Purse
+from slmsafety.judging.llm.cost import Budget
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
-from slmsafety.judging.rubrics import harmbench
+from slmsafety.judging.rubrics.base import RubricChoice
+from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.answers import Completion
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.records.schema import JUDGMENTS
@@ -82,10 +83,10 @@ def queued(url: str) -> None:
 
 def faults(url: str, folder: Path) -> None:
     """A tenth of the calls meets a 429, a 500, a cut connection or a broken body at its first try."""
-    judge = LlmJudge("tiny", harmbench.rubric(), Endpoint(url, "tiny", concurrency=PLACES))
+    judge = LlmJudge("tiny", build(RubricChoice("harmbench")), Endpoint(url, "tiny", concurrency=PLACES))
     rows = replies(FAULTY)
     part = Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm"))
-    run = JudgeRun(judge, rows, "j" * 12, Purse(None))
+    run = JudgeRun(judge, rows, "j" * 12, Budget(None))
     started = time.perf_counter()
     with part.writer() as writer:
         for frame in run:

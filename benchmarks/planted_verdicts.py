@@ -18,8 +18,8 @@ from __future__ import annotations
 import torch
 
 from slmsafety.generation.render import render
-from slmsafety.judging.rubrics import harmbench
-from slmsafety.judging.rubrics.base import Rubric
+from slmsafety.judging.rubrics.base import Rubric, RubricChoice
+from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.cards import card
 from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.study import Study
@@ -35,7 +35,7 @@ PLANTS = {
 
 
 def main() -> None:
-    loaded, rubric, rows = load_causal_lm(card(JUDGE).source), harmbench.rubric(), replies()
+    loaded, rubric, rows = load_causal_lm(card(JUDGE).source), build(RubricChoice("harmbench")), replies()
     for way in ("quoted", "bare"):
         plain = [says_one(loaded, prompt(rubric, row, "", way)) for row in rows]
         for name, plant in PLANTS.items():

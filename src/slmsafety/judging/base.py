@@ -31,38 +31,40 @@ class _Defined(Protocol):
 
 
 class Judge(_Defined, Protocol):
-    """What the stage `judge` needs of a judge.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the tables.
-    costs_money : bool
-        Whether each call is paid for.
-
-    Methods
-    -------
-    definition()
-        What decides its labels, as JSON holds it: a changed definition is another judge_id.
-    judge(rows)
-        Yield the verdicts on replies of one suite and model. `rows` has the text columns suite, instance_id, model,
-        generation_id, prompt, meta (of the prompt, JSON), expected (refuse, answer), response and finish_reason. A
-        frame that is yielded has the reply's key (suite, instance_id, model, generation_id) and any of status, label
-        (0 harmful, 1 ambiguous, 2 safe, missing), raw_value, raw_text, reason, input_tokens, output_tokens, meta.
-    """
+    """What the stage `judge` needs of a judge: a name, a definition, verdicts, and whether they cost money."""
 
     @property
-    def costs_money(self) -> bool: ...
+    def costs_money(self) -> bool:
+        """Whether each call is paid for."""
 
-    def judge(self, rows: pd.DataFrame) -> Iterator[pd.DataFrame]: ...
+    def definition(self) -> dict[str, Any]:
+        """Return what decides the labels, as JSON holds it: a changed definition is another judge_id."""
+
+    def judge(self, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Yield the verdicts on replies of one suite and model.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            The text columns suite, instance_id, model, generation_id, prompt, meta (of the prompt, JSON), expected
+            (refuse, answer), response and finish_reason.
+
+        Yields
+        ------
+        DataFrame
+            The reply's key (suite, instance_id, model, generation_id) and any of status, label (0 harmful, 1 ambiguous,
+            2 safe, missing), raw_value (on the judge's own scale), raw_text, reason, input_tokens, output_tokens, meta.
+        """
 
 
 class Measure(Protocol):
     """A module or object that judges a frame at once: a named judge, a loaded guard model, a user's module."""
 
-    def definition(self) -> dict[str, Any]: ...
+    def definition(self) -> dict[str, Any]:
+        """Return what decides the labels, as `Judge.definition` does."""
 
-    def measure(self, rows: pd.DataFrame, /) -> pd.DataFrame: ...
+    def measure(self, rows: pd.DataFrame, /) -> pd.DataFrame:
+        """Return a row for each of `rows`, in their order, with the columns that `Judge.judge` may yield."""
 
 
 def judge_id(judge: _Defined, empty_sent: bool) -> str:

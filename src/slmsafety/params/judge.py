@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.guards.prompt_format import read_template
 from slmsafety.judging.llm.cost import Price
-from slmsafety.judging.mapping.methods import ARMS, PROBABILITY
+from slmsafety.judging.mapping.methods import METHODS, PROBABILITY
 from slmsafety.judging.mapping.stored import from_json
 from slmsafety.judging.parsers.guard_outputs import NATIVE_JUDGES
 from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
@@ -152,7 +152,7 @@ class JudgeParams(Strict):
                 raise InputError(f"judge '{self.name}' needs '{key}': adapter {self.adapter} {_WHY[key]}")
             if not wanted and getattr(self, key) is not None:
                 raise InputError(f"judge '{self.name}' has the key '{key}', which adapter {self.adapter} does not use")
-        arms = [name for name, arm in ARMS.items() if arm.span == PROBABILITY]
+        arms = [name for name, arm in METHODS.items() if arm.span == PROBABILITY]
         if self.mapping is not None and not self.mapping.endswith(".json") and self.mapping not in arms:
             raise unknown("mapping", self.mapping, arms, f"judge '{self.name}' (or the path of a stored one, .json)")
 

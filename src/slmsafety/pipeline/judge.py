@@ -13,9 +13,10 @@ import pandas as pd
 from slmsafety.errors import InputError
 from slmsafety.judging import registry as offline
 from slmsafety.judging.base import MeasuringJudge
-from slmsafety.judging.llm.batches import BatchRun
-from slmsafety.judging.llm.cost import Purse
+from slmsafety.judging.llm.batches import Batching, BatchRun
+from slmsafety.judging.llm.cost import Budget
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
+from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build, rubric_of
 from slmsafety.params.judge import JudgeParams
 from slmsafety.params.study import StudyParams
@@ -68,15 +69,16 @@ def llm_judge(judge: JudgeParams, suite: str, root: Path, processes: int = 1) ->
 
     Raises InputError when the rubric's prompts are not to be had.
     """
-    rubric = build(
-        rubric_of(suite) if judge.rubric == "auto" else judge.rubric,
-        judge.prompt_source,
-        None if judge.helm is None else data_path(judge.helm, root),
-        judge.parser,
-        None if judge.judge_prompts is None else data_path(judge.judge_prompts, root),
-        judge.polarity,
-        judge.rubric_revision,
+    choice = RubricChoice(
+        name=rubric_of(suite) if judge.rubric == "auto" else judge.rubric,
+        prompt_source=judge.prompt_source,
+        helm=None if judge.helm is None else data_path(judge.helm, root),
+        parser=judge.parser,
+        judge_prompts=None if judge.judge_prompts is None else data_path(judge.judge_prompts, root),
+        polarity=judge.polarity,
+        revision=judge.rubric_revision,
     )
+    rubric = build(choice)
     return LlmJudge(judge.name, rubric, judge.server(processes), judge.revision, judge.request)
 
 
@@ -161,11 +163,11 @@ class Ledger:
         lines = [line for path in self._folder.glob("*.txt") for line in path.read_text().split("\n")[:-1]]
         return sum(map(float, lines))
 
-    def purse(self, mine: Place) -> Purse:
+    def purse(self, mine: Place) -> Budget:
         """Return this process's part of what may still be spent."""
         spent, limit = self.spent(), self._judge.max_cost
         mine_of = None if limit is None else spent + max(0.0, limit - spent) / mine.world
-        return Purse(self._judge.price, mine_of, spent, self._write)
+        return Budget(self._judge.price, mine_of, spent, self._write)
 
     def _write(self, dollars: float) -> None:
         if self._handle is None:
@@ -221,7 +223,7 @@ def _asked(
     part: Partition,
     todo: pd.DataFrame,
     key: str,
-    purse: Purse,
+    purse: Budget,
     root: Path,
     mine: Place,
 ) -> Iterator[pd.DataFrame]:
@@ -243,7 +245,7 @@ def _asked(
 
 
 def _batches(
-    judge: JudgeParams, part: Partition, todo: pd.DataFrame, key: str, purse: Purse, root: Path, empty: str
+    judge: JudgeParams, part: Partition, todo: pd.DataFrame, key: str, purse: Budget, root: Path, empty: str
 ) -> BatchRun:
     """The batches of a part; their notes lie apart for every setting, so that none takes in another's."""
     suite, _, model = part.names
@@ -251,10 +253,10 @@ def _batches(
     generation = sent["generation_id"].iloc[0] if len(sent) else "none"
     notes = part.root / "batches" / judge.name / suite / model / f"{generation}-{key}"
     every, _ = judge_todo(Partition(part.root, JUDGMENTS, part.names), generation, "", Place(), ())
-    return BatchRun(llm_judge(judge, suite, root), sent, key, purse, notes, every)
+    return BatchRun(llm_judge(judge, suite, root), sent, key, purse, Batching(notes, every))
 
 
-def _report(run: JudgeRun, judge: JudgeParams, asked: int, purse: Purse) -> None:
+def _report(run: JudgeRun, judge: JudgeParams, asked: int, purse: Budget) -> None:
     """Print what of a run gave no label, and what was not asked for."""
     ended = ", ".join(f"{status} {count}" for status, count in run.statuses.most_common() if status != "ok")
     if ended:

@@ -13,8 +13,8 @@ import pandas as pd
 from slmsafety.errors import InputError
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.base import REPLY_KEY as KEYS
-from slmsafety.judging.mapping.methods import ARMS, PROBABILITY, fit
-from slmsafety.judging.mapping.stored import POOLED, VERSION, Fitted, Mapping, from_json
+from slmsafety.judging.mapping.methods import METHODS, PROBABILITY, fit
+from slmsafety.judging.mapping.stored import POOLED, VERSION, FittedMapping, GroupCuts, from_json
 from slmsafety.params.judge import REFUSALS, JudgeParams
 from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
@@ -52,9 +52,9 @@ class Mappings:
                     except InputError as problem:  # nothing to fit to is no reason to stop the stages after this one
                         print(f"{what}: {problem}")
 
-    def fit(self, arm: str, rows: pd.DataFrame) -> Mapping:
+    def fit(self, arm: str, rows: pd.DataFrame) -> FittedMapping:
         """Return an arm fitted on the ok rows of a judge on one suite: the reply's key, judge_id, status, raw_value."""
-        truth = self._truth(rows) if ARMS[arm].by_truth else None
+        truth = self._truth(rows) if METHODS[arm].by_truth else None
         return fit(arm, _scores(rows), groups=rows["model"], harmful=truth, judge_id=str(rows["judge_id"].iloc[0]))
 
     def labelled(self, judgments: pd.DataFrame, every: pd.DataFrame) -> pd.DataFrame:
@@ -83,10 +83,10 @@ class Mappings:
         refused = refusals(judgments)
         for (suite, name), rows in judgments[judgments["judge"].isin(self.judges)].groupby(["suite", "judge"]):
             truth = None if self.params.human_labels is None else self._truth(rows)
-            for arm in (name for name, arm in ARMS.items() if arm.span == PROBABILITY):
-                if ARMS[arm].by_truth and (truth is None or truth.nunique() < 2):
+            for arm in (name for name, arm in METHODS.items() if arm.span == PROBABILITY):
+                if METHODS[arm].by_truth and (truth is None or truth.nunique() < 2):
                     continue
-                if ARMS[arm].by_refusal and not pd.MultiIndex.from_frame(rows[KEYS]).isin(refused.index).all():
+                if METHODS[arm].by_refusal and not pd.MultiIndex.from_frame(rows[KEYS]).isin(refused.index).all():
                     continue
                 keys = {"judge": str(name), "suite": str(suite), "arm": arm}
                 try:
@@ -129,7 +129,7 @@ class Mappings:
         except InputError as problem:
             raise InputError(f"judge '{judge.name}' on {suite}: {problem}") from problem
 
-    def stored(self, judge: JudgeParams, suite: str) -> Mapping:
+    def stored(self, judge: JudgeParams, suite: str) -> FittedMapping:
         """Return the mapping of a judge on a suite, fitted now if it can be; else raise InputError saying why not."""
         own = self._path(judge, suite)
         path = own or data_path(str(judge.mapping), self.root)
@@ -161,7 +161,7 @@ class Mappings:
             "judge_id": self._judge_id(judge, suite),
             "generations": made,
         }
-        if ARMS[str(judge.mapping)].by_truth:
+        if METHODS[str(judge.mapping)].by_truth:
             basis["people"] = file_sha256(data_path(str(self.params.human_labels), self.root))
         name = content_id(basis)
         return self.folder / "mappings" / judge.name / f"{suite}-{judge.mapping}-{name}.json"
@@ -187,7 +187,7 @@ class Mappings:
         return human.eq(HARMFUL).astype("boolean").mask(human.isna()).set_axis(rows.index)
 
 
-def _shown(fitted: Fitted) -> dict[str, Any]:
+def _shown(fitted: GroupCuts) -> dict[str, Any]:
     """What of a group's cuts a table shows."""
     cuts, counts = fitted.cuts, {"n": fitted.n, "missing": fitted.missing + fitted.sentinel}
     eta = cuts.details.get("eta")
@@ -200,7 +200,7 @@ def refusals(judgments: pd.DataFrame) -> pd.Series:
     return rows.set_index(KEYS)["reason"].eq("refusal")
 
 
-def apply(mapping: Mapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
+def apply(mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
     """Return a mapping's labels of rows, with what `refusals` gives; None for rows whose status is not ok."""
     if not mapping.by_refusal:
         return mapping.apply(_scores(rows), rows["model"])

@@ -1,8 +1,8 @@
 """Judges whose next token is the verdict: P(unsafe) from two logits, as MD-Judge v0.1 gives it.
 
 P = sigmoid(z_unsafe - z_safe), the softmax over the whole vocabulary renormalised over the two tokens. Both logits are
-kept in float32, since probabilities that went through bfloat16 have some 25 values. There is no label: a mapping makes
-them. The prompt is the user's file, since the published one is not part of this package.
+kept in float32, since probabilities that went through bfloat16 have about 25 distinct values. There is no label: a
+mapping makes them. The prompt is the user's file, since the published one is not part of this package.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def definition(judge: TwoToken, weights: dict[str, Any], dtype: str) -> dict[str
     return {"version": VERSION, "weights": weights, "dtype": dtype, "engine": transformers_engine(), **settings}
 
 
-class Reading(NamedTuple):
+class _Logits(NamedTuple):
     """The two logits, the probability of every other token together, and whether one of those is the likeliest."""
 
     safe: float
@@ -90,11 +90,29 @@ class TwoTokenJudge:
         return len(self._prefix)
 
     def measure(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return status, raw_value, reason, input_tokens and meta for rows with prompt and response, in their order.
+        """Measure P(unsafe) of replies.
 
-        raw_value is P(unsafe), 0 to 1. status: ok; truncated_input (the end of the reply did not fit; raw_value is of
-        what did); unparsed (reason other_token, see `strict`); error (prompt_too_long, nan_logits; no raw_value).
-        `meta` holds both logits and the mass outside the two tokens. In float32 a row does not depend on its batch.
+        Parameters
+        ----------
+        rows : DataFrame
+            With the text columns prompt and response.
+
+        Returns
+        -------
+        DataFrame
+            A row for each, in their order: status, raw_value (float: P(unsafe), 0 to 1), reason, input_tokens (Int64)
+            and meta (JSON: both logits and the mass outside the two tokens). status is ok; truncated_input (the end of
+            the reply did not fit; raw_value is of what did); unparsed (reason other_token, see `TwoToken.strict`); or
+            error (prompt_too_long, nan_logits; raw_value is nan).
+
+        Raises
+        ------
+        InputError
+            For a prompt or reply that is no text.
+
+        Notes
+        -----
+        In float32 a row does not depend on its batch.
         """
         tokenizer, window = self._loaded.tokenizer, self._loaded.window
         texts = zip(rows["prompt"], rows["response"], strict=True)
@@ -105,7 +123,7 @@ class TwoTokenJudge:
         frame = pd.DataFrame(results, columns=["status", "raw_value", "reason", "input_tokens", "meta"])
         return frame.astype({"raw_value": "float64", "reason": "str", "input_tokens": "Int64"})
 
-    def _result(self, found: Encoded | None, reading: Reading | None) -> tuple[object, ...]:
+    def _result(self, found: Encoded | None, reading: _Logits | None) -> tuple[object, ...]:
         """Return a row of `measure`."""
         if found is None or reading is None:
             return "error", None, "prompt_too_long", None, "{}"
@@ -127,11 +145,11 @@ class TwoTokenJudge:
         value = _sigmoid(reading.unsafe - reading.safe)
         return status, value, reason, len(found.ids), json.dumps(meta, sort_keys=True)
 
-    def _read(self, inputs: list[list[int]]) -> list[Reading]:
+    def _read(self, inputs: list[list[int]]) -> list[_Logits]:
         """Return the reading of each input; inputs of like length share a batch, the longest come first."""
         shared = [self._cache is not None and ids[: len(self._prefix)] == self._prefix for ids in inputs]
         order = sorted(range(len(inputs)), key=lambda row: (shared[row], -len(inputs[row])))
-        readings: dict[int, Reading] = {}
+        readings: dict[int, _Logits] = {}
         while order:
             first = order[0]
             rows = [row for row in order[: self._batch_size] if shared[row] == shared[first]]
@@ -158,7 +176,7 @@ class TwoTokenJudge:
         if cache is not None:
             cache.batch_repeat_interleave(len(rests))
         ends = torch.tensor([len(rest) - 1 for rest in rests], device=model.device)
-        kept, place = ends.unique(return_inverse=True)
+        kept, index = ends.unique(return_inverse=True)  # type: ignore[no-untyped-call] # torch leaves it untyped
         positions = torch.arange(start, start + width, device=model.device).expand(len(rests), -1)
         with torch.inference_mode():
             output = model(
@@ -169,13 +187,14 @@ class TwoTokenJudge:
                 use_cache=cached,
                 logits_to_keep=kept,
             )
-        return output.logits[torch.arange(len(rests)), place].float()
+        found: torch.Tensor = output.logits[torch.arange(len(rests)), index].float()
+        return found
 
-    def _reading(self, logits: torch.Tensor) -> Reading:
+    def _reading(self, logits: torch.Tensor) -> _Logits:
         two = logits[[self._safe, self._unsafe]]
         outside = -torch.expm1(two.logsumexp(0) - logits.logsumexp(0))
         other = int(logits.argmax()) not in (self._safe, self._unsafe)
-        return Reading(float(two[0]), float(two[1]), max(float(outside), 0.0), other)
+        return _Logits(float(two[0]), float(two[1]), max(float(outside), 0.0), other)
 
     def _constant_prefix(self) -> list[int]:
         """Return the ids that every input starts with, whatever its texts start with.
