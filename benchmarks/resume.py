@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from slmsafety.models.cards import paper_models
+from slmsafety.models.cards import load_cards
 from slmsafety.params.study import StudyParams
 from slmsafety.pipeline.collect import collect, generation_ids, stage_status
 from slmsafety.records.schema import PROMPTS, RESPONSES
@@ -58,7 +58,8 @@ def prompts(path: Path) -> Path:
 
 def study(path: Path) -> StudyParams:
     suites = [{"name": "airbench", "path": str(path)}]
-    given = {"name": "resume", "kind": "run", "suites": suites, "models": paper_models(), "judges": ["refusal_rules"]}
+    models = load_cards().query("in_paper")["id"].tolist()
+    given = {"name": "resume", "kind": "run", "suites": suites, "models": models, "judges": ["refusal_rules"]}
     return StudyParams.model_validate(given)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from slmsafety.errors import InputError
+from slmsafety.generation.settings import GenerationJob
 from slmsafety.models.source import Source
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.study import StudyParams
@@ -99,16 +100,18 @@ class _Engine:
         self, suite: SuiteParams, prompts: pd.DataFrame, generation: str, part: Partition
     ) -> Iterator[pd.DataFrame]:
         """Yield frames of the responses table that go on with a part; prints what an endpoint gave no reply to."""
-        rules, how = settings(self._params, suite, self._model), self._params.generation
+        how = self._params.generation
+        job = GenerationJob(settings(self._params, suite, self._model), self._model, generation)
         if self._source.endpoint is not None:
             from slmsafety.generation import endpoint_engine
 
-            run = endpoint_engine.generate(self._source, prompts, rules, self._model, generation, how.concurrency)
+            run = endpoint_engine.generate(self._source, prompts, job, how.concurrency)
             yield from run
             if run.problems():
                 print(f"{self._model} {suite.name}: {run.problems()}")
             return
         from slmsafety.generation import transformers_engine
+        from slmsafety.generation.decoding import BatchLimits
         from slmsafety.generation.memory import token_budget
         from slmsafety.models.load import load_causal_lm
 
@@ -118,7 +121,7 @@ class _Engine:
         loaded, tokens = self._loaded, self._tokens
         if self._source.hub is not None and self._source.revision is None:
             same_commit(of(part.read(["meta"]), generation), loaded.revision, f"model '{self._model}'")
-        yield from transformers_engine.generate(loaded, prompts, rules, self._model, generation, how.batch_size, tokens)
+        yield from transformers_engine.generate(loaded, prompts, job, BatchLimits(how.batch_size, tokens))
 
 
 def _todo(folder: Path, suite: str, model: str, generation: str, mine: Place) -> tuple[pd.DataFrame, pd.DataFrame]:
