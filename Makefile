@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 STUDIES ?= published demo
 PYTEST_ARGS ?= -n 2 --dist loadfile
+BENCH_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
@@ -50,8 +51,8 @@ sync: setup ## Bring each notebook pair in step (the newer file wins) and strip 
 	@$(BIN)/jupytext --quiet --sync $(NOTEBOOKS)
 	@$(BIN)/nbstripout --keep-id --extra-keys "metadata.jupytext metadata.language_info metadata.papermill cell.metadata.papermill" $(NOTEBOOKS)
 
-bench: setup ## Run the benchmarks
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+bench: setup ## Run the benchmarks, for hours; with BENCH_ARGS=--smallest only try them
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script" $(BENCH_ARGS); done
 
 lock: ## Resolve requirements.lock and requirements-dev.lock anew from pyproject.toml
 	@PYTHON="$(PYTHON)" bash .ci/lock

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=2 python benchmarks/analysis.py [--prompts 100] [--threads 2]
 
-The study is drawn (`slmsafety.analysis.simulate`: the rates of Table A1, assumed ones for Simple Safety Tests and BBQ,
+The study is drawn (`simulate.py`: the rates of Table A1, assumed ones for Simple Safety Tests and BBQ,
 planted effects), written to a temporary store with a text beside each verdict, and read back as an imported study. Then
 the functions that the notebooks call are timed one after the other. Peak memory is the process's, reset before each
 part. The classifiers' own fit time is a column of its own. What it computes is of drawn labels: no result.
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from simulate import Simulated, second_judge, simulate, with_assumed_suites
 
 from slmsafety import published
 from slmsafety.analysis import outcomes, rankings
@@ -28,12 +29,12 @@ from slmsafety.analysis.drivers import (
     ambiguity_effects,
     association_checks,
     associations,
+    metric_rows,
     model_metadata,
     variance_explained,
 )
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 from slmsafety.analysis.prediction import checks, classifiers, predict, splits
-from slmsafety.analysis.simulate import Simulated, second_judge, simulate, with_assumed_suites
 from slmsafety.analysis.treatments import adjusted_score, treatment_scores
 from slmsafety.models.cards import load_cards
 from slmsafety.records.schema import TABLES
@@ -135,8 +136,8 @@ def analyse(study: Study, clock: Clock, threads: int) -> None:
     run("RQ3 pair orders", pair_orders, scored)
     run("RQ3 agreement of two judges", study.compared.pair)
     tables = [run(f"RQ4 reading {name}", study.table, name) for name in ("prompt_metrics", "reply_metrics")]
-    run("RQ4 distributions of metrics", associations.metric_summary, *tables)
-    rows = run("RQ4 rows of replies", associations.reply_rows, labels, *tables)
+    run("RQ4 distributions of metrics", metric_rows.metric_summary, *tables)
+    rows = run("RQ4 rows of replies", metric_rows.reply_rows, labels, *tables)
     del labels, tables
     associate(rows, ranges, clock, rng)
     prompts = study.prompt_counts()

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
+from sizes import data_files, size_parser
 
 from slmsafety.generation.decoding import BatchLimits, DecodeConfig, greedy
 from slmsafety.generation.render import render
@@ -43,11 +44,19 @@ from slmsafety.models.gguf import from_package
 from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.models.packages import SMOLLM2, package_file
 from slmsafety.models.tokens import eos_token_ids
-from slmsafety.pipeline.shards import Place, share
+from slmsafety.pipeline.shards import Shard, sharded
 from slmsafety.pipeline.workers import Report, run_workers
 from slmsafety.suites.catalogue import load_suite
 
 MODEL, SEED, WARM_UP = "smollm2-135m-it-q4", 0, 2
+SIZES = {
+    "prompts": (200, 4),
+    "new_tokens": (128, 4),
+    "threads": (2, 1),
+    "workers": (2, 1),
+    "batch_size": (100, 4),
+    "alone": (8, 1),
+}
 FILES = {
     "harmbench": "harmbench/harmbench_behaviors_text_all.csv",
     "sst": "sst/SimpleSafetyTests_test_cases.csv",
@@ -91,7 +100,10 @@ def main() -> None:
         "threads": options.threads,
     }
     for engine, (name, settings) in RIVALS.items():
-        if python := getattr(options, engine):
+        python = getattr(options, engine)
+        if python is None:
+            print(f"{name}: skipped, as no interpreter that has it is given")
+        else:
             rows.append(_rival(engine, name, python, {**task, "settings": settings}, texts))
     print(
         f"{len(ids)} prompts, {sum(map(len, ids))} tokens; {sum(tokens)} new tokens, at most {options.new_tokens} each"
@@ -109,13 +121,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prompts", type=int, default=200)
-    parser.add_argument("--new-tokens", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=100, help="of ours")
-    parser.add_argument("--alone", type=int, default=8, help="how many prompts are also generated one at a time")
+    parser = size_parser(__doc__, SIZES)
     for engine, name in (("lm_eval", "lm-eval"), ("llama_cpp", "llama"), ("openvino", "openvino")):
         parser.add_argument(f"--{name}-python", dest=engine, metavar="PYTHON")
     return parser.parse_args()
@@ -123,8 +129,8 @@ def _options() -> argparse.Namespace:
 
 def _prompts(count: int) -> pd.DataFrame:
     """Return the sample, in an order that says nothing about lengths."""
-    data = Path(os.environ["SLMSAFETY_DATA"])
-    suites = [load_suite(name, data / file).prompts for name, file in FILES.items()]
+    files = data_files(list(FILES.values()))
+    suites = [load_suite(name, file).prompts for name, file in zip(FILES, files, strict=True)]
     return pd.concat(suites).sample(count, random_state=SEED)
 
 
@@ -144,7 +150,7 @@ def _ours(prompts: pd.DataFrame, options: argparse.Namespace) -> tuple[list[str]
 def _worker(folder: str, options: argparse.Namespace, worker: int, report: Report) -> None:
     """Generate one worker's share of the prompts; the clocks start together, once every worker is ready."""
     source, settings = card(MODEL).source, GenerationSettings(max_new_tokens=options.new_tokens)
-    prompts = share(pd.read_parquet(Path(folder, "prompts.parquet")), Place(worker, options.workers))
+    prompts = sharded(pd.read_parquet(Path(folder, "prompts.parquet")), Shard(worker, options.workers))
     loaded, identity = load_causal_lm(source), generation_id(source, settings)
     run = partial(generate, loaded, limits=BatchLimits(options.batch_size))
     warm_up = GenerationJob(GenerationSettings(max_new_tokens=2), MODEL, identity)
@@ -184,8 +190,8 @@ def _rival(engine: str, name: str, python: str, task: dict[str, Any], texts: lis
         given, result = Path(folder, "task.json"), Path(folder, "result.json")
         given.write_text(json.dumps(task))
         environment = {**os.environ, "OMP_NUM_THREADS": str(task["threads"]), "HF_HUB_OFFLINE": "1"}
-        script = Path(__file__).with_name("generation_rivals.py")
-        command = [python, str(script), engine, str(given), str(result)]
+        environment["PYTHONPATH"] = str(Path(__file__).parent)
+        command = [python, "-c", "from generation_rivals import main; main()", engine, str(given), str(result)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         results = json.loads(result.read_text())
     best = min(results, key=lambda setting: results[setting]["seconds"])

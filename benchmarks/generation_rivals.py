@@ -1,8 +1,9 @@
 """Other engines on the prompts of generation.py, each run by the interpreter of its own environment.
 
-`python generation_rivals.py ENGINE TASK.json RESULT.json`. The task holds the model's folder, its GGUF file, the
-prompts as rendered texts and as token ids, the number of new tokens, the threads, and the settings to try (batch size,
-or sequences in parallel). The result holds for each setting the seconds, without loading, and the texts.
+Not a script of its own: generation.py calls `main` with the arguments ENGINE TASK.json RESULT.json. The task holds the
+model's folder, its GGUF file, the prompts as rendered texts and as token ids, the number of new tokens, the threads,
+and the settings to try (batch size, or sequences in parallel). The result holds for each setting the seconds, without
+loading, and the texts.
 """
 
 from __future__ import annotations
@@ -140,7 +141,3 @@ def main() -> None:
         seconds, texts = run(setting)
         results[str(setting)] = {"seconds": seconds, "texts": texts}
     Path(result_file).write_text(json.dumps(results))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,6 @@ time a call, the peak of memory with the study's 161,044 calls queued, the time 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -25,65 +24,75 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
+from sizes import size_parser
 
 from slmsafety.judging.llm.cost import Purse
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
-from slmsafety.judging.rubrics import harmbench
+from slmsafety.judging.rubrics.base import RubricChoice
+from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.answers import Completion
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.records.schema import JUDGMENTS
 from slmsafety.records.store import Partition
 
 LATENCY, PLACES, RATE = 0.25, 32, 100.0
-CALLS, FAULTY, QUEUED = 4000, 10_000, 161_044
+SIZES = {"calls": (4000, 64), "limited_seconds": (15, 1), "queued": (161_044, 200), "faulty": (10_000, 100)}
+HELD = 1000
 VERDICT = "<reasoning>It says no.</reasoning>\n<score>1</score>"
 REPLY = "A mild sentence that says nothing in particular. " * 16
 
 
 def main() -> None:
+    parser = size_parser(__doc__, SIZES)
+    parser.add_argument("--serve", action="store_true", help="be the server (the benchmark starts it by itself)")
+    parser.add_argument("--faults", action="store_true", help="the server has faults")
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(Server(options.faults).run())
+        return
     with serving() as url:
-        capacity(url)
-        limited(url)
-        queued(url)
+        capacity(url, options.calls)
+        limited(url, options.limited_seconds)
+        queued(url, options.queued)
     with serving("--faults") as url, tempfile.TemporaryDirectory() as scratch:
-        faults(url, Path(scratch))
+        faults(url, Path(scratch), options.faulty)
 
 
-def capacity(url: str) -> None:
+def capacity(url: str, calls: int) -> None:
     """As many calls at once as the server has places."""
     before = os.times()
-    seconds, answers = timed(Endpoint(url, "tiny", concurrency=PLACES), CALLS)
+    seconds, answers = timed(Endpoint(url, "tiny", concurrency=PLACES), calls)
     after = os.times()
     used = after.user - before.user + after.system - before.system
-    best = CALLS * LATENCY / PLACES
+    best = calls * LATENCY / PLACES
     print(f"{PLACES} places, {LATENCY:.2f} s a call: {best / seconds:.1%} of the capacity, {answers} answers")
-    print(f"processor time of the client: {1000 * used / CALLS:.2f} ms a call")
+    print(f"processor time of the client: {1000 * used / calls:.2f} ms a call")
 
 
-def limited(url: str) -> None:
+def limited(url: str, seconds: int) -> None:
     """A limit of requests a minute, kept by the client; the server answers 429 to more."""
     endpoint = Endpoint(url + "/limited", "tiny", concurrency=2 * PLACES, requests_per_minute=60 * RATE)
-    seconds, answers = timed(endpoint, int(RATE * 15))
+    took, answers = timed(endpoint, int(RATE * seconds))
     refused = told(url)["limited"]
-    print(f"limit of {RATE:.0f} calls/s: {15 / seconds:.1%} of it, {answers} answers, {refused} refused")
+    print(f"limit of {RATE:.0f} calls/s: {seconds / took:.1%} of it, {answers} answers, {refused} refused")
 
 
-def queued(url: str) -> None:
+def queued(url: str, calls: int) -> None:
     """The study's calls as one iterator, of which only what is under way is held."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run = complete(Endpoint(url, "tiny", concurrency=PLACES), requests(QUEUED))
+    run = complete(Endpoint(url, "tiny", concurrency=PLACES), requests(calls))
     done = 0
-    while done < 1000:
+    while done < min(HELD, calls // 2):
         done += len(next(run))
     run.close()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(f"{QUEUED} calls queued: peak of memory grew by {grown:.1f} MB")
+    print(f"{calls} calls queued: peak of memory grew by {grown:.1f} MB")
 
 
-def faults(url: str, folder: Path) -> None:
+def faults(url: str, folder: Path, calls: int) -> None:
     """A tenth of the calls meets a 429, a 500, a cut connection or a broken body at its first try."""
-    judge = LlmJudge("tiny", harmbench.rubric(), Endpoint(url, "tiny", concurrency=PLACES))
-    rows = replies(FAULTY)
+    judge = LlmJudge("tiny", build(RubricChoice("harmbench")), Endpoint(url, "tiny", concurrency=PLACES))
+    rows = replies(calls)
     part = Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm"))
     run = JudgeRun(judge, rows, "j" * 12, Purse(None))
     started = time.perf_counter()
@@ -95,12 +104,12 @@ def faults(url: str, folder: Path) -> None:
     found, counts = part.read(["status"]), told(url)
     once = found["instance_id"].is_unique and set(found["instance_id"]) == set(rows["instance_id"])
     print(
-        f"{FAULTY} calls with faults: every row once: {once}; {dict(run.statuses)}; {counts['answered']} answers, "
+        f"{calls} calls with faults: every row once: {once}; {dict(run.statuses)}; {counts['answered']} answers, "
         f"{counts['faults']} faults met, {run.attempts} calls sent, in {seconds:.0f} s"
     )
     started = time.perf_counter()
     left = rows[~rows["instance_id"].isin(part.read(["status"])["instance_id"])]
-    print(f"finding {FAULTY} judgments finished: {time.perf_counter() - started:.2f} s, {len(left)} left")
+    print(f"finding {calls} judgments finished: {time.perf_counter() - started:.2f} s, {len(left)} left")
 
 
 def timed(endpoint: Endpoint, calls: int) -> tuple[float, int]:
@@ -202,8 +211,4 @@ class Server:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--serve", action="store_true")
-    parser.add_argument("--faults", action="store_true")
-    given = parser.parse_args()
-    asyncio.run(Server(given.faults).run()) if given.serve else main()
+    main()

@@ -13,7 +13,6 @@ of every linear layer on as many rows as the batch has tokens. Nothing is faster
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import string
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from sizes import data_files, size_parser
 from torch.nn.functional import linear
 
 from slmsafety.metrics.fluency import perplexities
@@ -38,17 +38,29 @@ from slmsafety.models.packages import SMOLLM2
 from slmsafety.models.source import Source
 from slmsafety.pipeline.workers import Report, run_workers
 
-FILES = ("xstest_v2_completions_gpt4_gpteval.csv", "xstest_v2_completions_llama2new_gpteval.csv")
+FILES = tuple(f"responses/xstest/xstest_v2_completions_{name}_gpteval.csv" for name in ("gpt4", "llama2new"))
+CORES = len(os.sched_getaffinity(0))
+SIZES = {
+    "texts": (600, 8),
+    "few": (60, 4),
+    "threads": (CORES, 1),
+    "workers": (CORES, 1),
+    "length": (512, 32),
+    "largest_batch": (8, 1),
+    "by_workers": (3, 1),
+}
+BY_WORKERS = ("parse", "embed", "perplexity")
 SEED = 0
 Measure = Callable[[list[str]], object]
 
 
 def main() -> None:
-    options = _options()
+    options = size_parser(__doc__, SIZES).parse_args()
+    files = data_files(FILES)
     torch.set_num_threads(options.threads)
     lm, encoder, nlp = load_causal_lm(Source(package=SMOLLM2)), sentence_encoder().model, dependency_parser().nlp
     tokenizer = gpt2_tokenizer().tokenizer
-    many = _texts(options.texts)
+    many = _texts(files, options.texts)
     few = many[: options.few]
     lengths = [len(ids) for ids in lm.tokenizer(few)["input_ids"]]
     print(f"{len(many)} replies; {len(few)} (mean {sum(lengths) / len(few):.0f} tokens) for the rows with *")
@@ -59,8 +71,9 @@ def main() -> None:
         """Print a line; return the seconds of the workers, where there are any."""
         alone, together = _seconds(lambda: [single(text) for text in texts]), _seconds(lambda: ours(texts))
         cells = f"{name:28} {len(texts) / alone:14.1f} {len(texts) / together:9.1f} {alone / together:6.2f}"
-        shared = _by_workers(kind, texts, options.workers) if kind else float("nan")
-        print(cells + (f" {len(texts) / shared:9.1f} {alone / shared:6.2f}" if kind else ""), flush=True)
+        shares = kind in BY_WORKERS[: options.by_workers]
+        shared = _by_workers(kind, texts, options.workers) if shares else float("nan")
+        print(cells + (f" {len(texts) / shared:9.1f} {alone / shared:6.2f}" if shares else ""), flush=True)
         return shared
 
     row("GPT-2 tokens", many, lambda text: len(tokenizer(text)["input_ids"]), partial(_counted, tokenizer))
@@ -74,8 +87,8 @@ def main() -> None:
 
     print("\nthe language model's pass, in % of the dense rate of its own layers")
     layers = [part.weight for part in lm.model.modules() if isinstance(part, torch.nn.Linear)]
-    for length in (205, 512):
-        for batch in (1, 2, 4, 8):
+    for length in (options.length * 2 // 5 + 1, options.length):
+        for batch in (1, 2, 4, 8)[: options.largest_batch.bit_length()]:
             texts = [" one" * (length - 1) + f" {last}" for last in string.ascii_lowercase[:batch]]
             inputs = {layer.shape[1]: torch.randn(batch * length, layer.shape[1]) for layer in layers}
             with torch.inference_mode():
@@ -148,27 +161,14 @@ def _work(kind: str, texts: list[str], workers: int, folder: Path, worker: int, 
     report(len(mine), f"{started} {time.time()}")
 
 
-def _texts(number: int) -> list[str]:
-    folder = os.environ.get("SLMSAFETY_DATA")
-    if folder is None:
-        raise SystemExit("SLMSAFETY_DATA is not set: it names the folder of public data files")
+def _texts(files: list[Path], number: int) -> list[str]:
     found: dict[str, None] = {}
-    for name in FILES:
-        with (Path(folder) / "responses/xstest" / name).open(encoding="utf-8", newline="") as file:
+    for path in files:
+        with path.open(encoding="utf-8", newline="") as file:
             found |= dict.fromkeys(row["completion"] for row in csv.DictReader(file))
     texts = sorted(text for text in found if text.strip())
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(SEED)).tolist()
     return [texts[place] for place in order[:number]]
-
-
-def _options() -> argparse.Namespace:
-    cores = len(os.sched_getaffinity(0))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=int, default=600)
-    parser.add_argument("--few", type=int, default=60)
-    parser.add_argument("--threads", type=int, default=cores)
-    parser.add_argument("--workers", type=int, default=cores)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -9,35 +9,38 @@ from __future__ import annotations
 import time
 
 import pandas as pd
+from sizes import size_parser
 
 from slmsafety.judging.guards.two_token import TwoToken, TwoTokenJudge, VerdictToken
 from slmsafety.models.cards import card
 from slmsafety.models.load import load_causal_lm
 
-MODEL, REPLIES, BATCH = "smollm2-135m-it-q4", 8, 4
-RULES = "".join(
-    f"Rule {number}: a gardener waters, prunes and feeds the plants in bed {number}.\n" for number in range(46)
-)
-TEMPLATE = f"{RULES}\nUser: {{{{QUESTION}}}}\nAgent: {{{{ANSWER}}}}\nIs the agent's reply safe or unsafe? It is"
+MODEL = "smollm2-135m-it-q4"
+SIZES = {"replies": (8, 2), "batch_size": (4, 2), "rules": (46, 4)}
+RULE = "Rule {}: a gardener waters, prunes and feeds the plants in bed {}.\n"
+QUESTION = "\nUser: {{QUESTION}}\nAgent: {{ANSWER}}\nIs the agent's reply safe or unsafe? It is"
 
 
 def main() -> None:
+    options = size_parser(__doc__, SIZES).parse_args()
+    numbers = range(options.replies)
     loaded = load_causal_lm(card(MODEL).source)
     rows = pd.DataFrame(
         {
-            "prompt": [f"What grows in bed {number}?" for number in range(REPLIES)],
-            "response": ["Roses, and in spring a row of tulips. " * (1 + number % 4) for number in range(REPLIES)],
+            "prompt": [f"What grows in bed {number}?" for number in numbers],
+            "response": ["Roses, and in spring a row of tulips. " * (1 + number % 4) for number in numbers],
         }
     )
-    verdicts = TwoToken(TEMPLATE, VerdictToken("Ġsafe"), VerdictToken("Ġunsafe"), strict=False)
+    template = "".join(RULE.format(number, number) for number in range(options.rules)) + QUESTION
+    verdicts = TwoToken(template, VerdictToken("Ġsafe"), VerdictToken("Ġunsafe"), strict=False)
     values, seconds = {}, {}
     for cached in (True, False):
         started = time.perf_counter()
-        judge = TwoTokenJudge(loaded, verdicts, BATCH, cache_prefix=cached)
+        judge = TwoTokenJudge(loaded, verdicts, options.batch_size, cache_prefix=cached)
         found = judge.measure(rows)
         seconds[cached] = time.perf_counter() - started
         values[cached] = found["raw_value"]
-        rate, tokens = REPLIES / seconds[cached], found["input_tokens"].mean()
+        rate, tokens = options.replies / seconds[cached], found["input_tokens"].mean()
         print(f"{rate:.2f} judgments/s: {tokens:.0f} tokens each, {judge.shared} of them read once for all")
     gap = (values[True] - values[False]).abs().max()
     print(f"ratio: {seconds[False] / seconds[True]:.1f}; largest difference: {gap:.1e}")

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/simulation.py [--draws 200]
 
-A study of one suite, 6 models and 80,000 prompts is drawn (`slmsafety.analysis.simulate`); each draw takes 300 of its
+A study of one suite, 6 models and 80,000 prompts is drawn (`simulate.py`); each draw takes 300 of its
 prompts. Truths: the planted coefficients; r with a prompt's AR, and the balanced accuracy of the very classifier that
 was fitted, in 20,000 prompts set apart; for repeated splits, the mean of that balanced accuracy over the draws. At the
 end errors with and without clusters of prompts are compared, in that study and in one whose prompts have intercepts of
@@ -18,15 +18,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
+from simulate import COEFFICIENTS, PROMPT_SCALES, REPLY_SCALES, simulate
 
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 from slmsafety.analysis.drivers.association_checks import clustered_intervals
-from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means, reply_rows
+from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means
+from slmsafety.analysis.drivers.metric_rows import reply_rows
 from slmsafety.analysis.prediction.checks import over_repeats
 from slmsafety.analysis.prediction.classifiers import fit, score
 from slmsafety.analysis.prediction.predict import METRICS, feature_sets, labelled_replies, predict
 from slmsafety.analysis.prediction.splits import within_suite
-from slmsafety.analysis.simulate import COEFFICIENTS, PROMPT_SCALES, REPLY_SCALES, simulate
 
 MODELS, POPULATION, APART, PROMPTS, REPEATS = 6, 80_000, 20_000, 300, 5
 PROMPT_SD = 1.5

@@ -1,9 +1,13 @@
 """Fit the judge `offline` and print the numbers of its card (docs/offline_judge.md).
 
-    python benchmarks/train_offline_judge.py            fit, cross-validate, write the model's coefficients
-    python benchmarks/train_offline_judge.py --xstest   only report on XSTest, which nothing here is tuned on
+    python benchmarks/train_offline_judge.py              fit, cross-validate, write the coefficients to build/
+    python benchmarks/train_offline_judge.py --xstest     only report on XSTest, which nothing here is tuned on
+    python benchmarks/train_offline_judge.py --smallest   only try it, on 60 rows of the project's own texts
 
-Reads SLMSAFETY_DATA/responses, the replies of the study `demo`, and the labels and texts beside the model.
+The judge reads `model.json` in its package folder; the script prints the command that puts a new one there.
+
+Reads SLMSAFETY_DATA/responses and the replies of the study `demo` (`slmsafety collect demo`), and is skipped without
+them; the project's own labels and texts lie beside the model.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import hashlib
 import json
 import os
 import random
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +28,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
+from slmsafety.analysis.calibration import expected_calibration_error
 from slmsafety.analysis.judges.agreement import confusion
-from slmsafety.analysis.judges.judge_card import calibration_error, judge_card, kappas
+from slmsafety.analysis.judges.judge_card import judge_card
+from slmsafety.analysis.judges.kappa import kappas
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.importers.judge_references import read_xstest
 from slmsafety.judging import refusal_rules
@@ -35,7 +42,7 @@ from slmsafety.paths import project_root
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL, SAFE
 
-SEED, FOLDS = 0, 5
+SEED, FOLDS, SMALLEST = 0, 5, 60
 C, EMBEDDING_SCALE = 0.05, 2.0
 # Thirds for the three labels would make partial refusals as common as refusals; they are a tenth of the tuning sets.
 PRIOR = {"refusal": 0.35, "partial": 0.10, "degenerate": 0.11, "off_topic": 0.09, "complies": 0.35}
@@ -50,8 +57,17 @@ Row = dict[str, Any]
 
 
 def data() -> Path:
-    """Return the folder of public data."""
-    return Path(os.environ["SLMSAFETY_DATA"]) / "responses"
+    """Return the folder of public replies, or end the script with a line that says what is missing."""
+    folder = Path(os.environ.get("SLMSAFETY_DATA", "SLMSAFETY_DATA")) / "responses"
+    return needed(folder, "SLMSAFETY_DATA names the folder of public data files")
+
+
+def needed(folder: Path, hint: str) -> Path:
+    """Return a folder that is there, or end the script with one line."""
+    if not folder.is_dir():
+        print(f"skipped: '{folder}' does not exist; {hint}")
+        raise SystemExit(0)
+    return folder
 
 
 def row(base: Row, source: str, reply: str, kind: str) -> Row:
@@ -87,7 +103,7 @@ def stability() -> list[Row]:
 
 def demo() -> list[Row]:
     """Return the hand-labelled replies of the demo; raises ValueError where they are not the replies that were read."""
-    runs = project_root() / "runs" / "demo"
+    runs = needed(project_root() / "runs" / "demo", "make it with: slmsafety collect demo")
     files = (project_root() / "tests" / "data" / "demo_labels.csv", MODEL.with_name("demo_framed_labels.csv"))
     labels = pd.concat([read_human_labels(path) for path in files])
     replies = pd.concat([pd.read_parquet(path) for path in sorted((runs / "responses").glob("demo_*/*.parquet"))])
@@ -232,7 +248,8 @@ def print_sources(title: str, rows: pd.DataFrame, found: NDArray[Any]) -> None:
         table = confusion(truth[place], found[place].argmax(axis=1))
         with np.errstate(invalid="ignore"):
             recall = np.diag(table) / table.sum(axis=1)
-        error = calibration_error(found[place], truth[place])
+        right = found[place].argmax(axis=1) == truth[place]
+        error = expected_calibration_error(found[place].max(axis=1), right)
         print(f"{name:9} {len(place):4}  {np.trace(table) / len(place):.3f}  {kappas(table)['kappa']:.3f}", end="  ")
         print(*(f"{value:.2f}" for value in recall), f"  {error:.3f}")
 
@@ -255,27 +272,33 @@ def report_xstest() -> None:
         print(f"\nXSTest, {name}: {part['prompt'].nunique()} prompts")
         print(judge_card(part).set_index("judge").T.round(3).to_string())
         place = np.ones(len(rows), bool) if name == "all" else rows["file"].eq(name).to_numpy()
-        error = calibration_error(probability[place], rows["reference"][place])
+        right = probability[place].argmax(axis=1) == rows["reference"][place]
+        error = expected_calibration_error(probability[place].max(axis=1), right)
         print(f"calibration error of offline {error:.3f}, n {place.sum()}")
 
 
 def main() -> None:
     """Fit and write, or report on XSTest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=MODEL, help="where to write the coefficients")
+    out = project_root() / "build" / "offline_judge" / MODEL.name
+    parser.add_argument("--out", type=Path, default=out, help="where to write the coefficients")
+    parser.add_argument("--smallest", action="store_true", help=f"only to try it: {SMALLEST} rows")
     parser.add_argument("--xstest", action="store_true", help="report on XSTest with the model as it is")
     options = parser.parse_args()
     if options.xstest:
         report_xstest()
         return
-    rows = tuning()
+    rows = pd.DataFrame(written(random.Random(SEED))).head(SMALLEST) if options.smallest else tuning()
     print(rows.groupby("source", sort=False)[list(KINDS)].sum().round(1).to_string())
     started, busy = time.perf_counter(), time.process_time()
     counts, embeddings = features(rows["prompt"].tolist(), rows["reply"].tolist(), offline.encode)
     seconds, busy = time.perf_counter() - started, time.process_time() - busy
     print(f"\n{len(rows) / seconds:.1f} replies/s, {len(rows) / busy:.1f} per second of a CPU core")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     write(fit(rows, counts, embeddings), rows, options.out)
-    print_sources("neither the prompt nor the source seen", rows, held_out(rows, counts, embeddings, True))
+    print(f"written: {options.out}\nto use it: cp {shlex.quote(str(options.out))} {shlex.quote(str(MODEL))}")
+    if rows["source"].nunique() > 1:
+        print_sources("neither the prompt nor the source seen", rows, held_out(rows, counts, embeddings, True))
     print_sources("the prompt not seen", rows, held_out(rows, counts, embeddings, False))
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from slmsafety.analysis import rankings
 from slmsafety.analysis.drivers import ambiguity_effects, association_checks, associations, variance_explained
-from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
+from slmsafety.analysis.drivers.metric_rows import QUANTILES, metric_names, metric_summary, reply_rows
 from slmsafety.analysis.rounding import gaps
 from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.report import figures as draw
@@ -49,10 +49,10 @@ rng = np.random.default_rng(lab.params.seed)
 
 # %%
 if page.has("metric_distributions", "metric_summary"):
-    tables = lab.table("prompt_metrics"), lab.table("reply_metrics")
-    summary = associations.metric_summary(*tables).replace({"suite": lab.titles()})
+    tables = lab.metric_tables()
+    summary = metric_summary(*tables).replace({"suite": lab.titles()})
     page.figure("metric_distributions", draw.metric_distributions(summary))
-    page.table("metric_summary", summary, dict.fromkeys(associations.QUANTILES, ".4g"))
+    page.table("metric_summary", summary, dict.fromkeys(QUANTILES, ".4g"))
     page.say(*findings.undefined_metrics(summary))
 
 # %% [markdown]
@@ -63,7 +63,7 @@ if page.has("metric_distributions", "metric_summary"):
 
 # %%
 if page.has("fig5_associations", "table_associations"):
-    rows = associations.reply_rows(lab.labels(), *tables)
+    rows = reply_rows(lab.labels(), *tables)
     rows["suite"] = rows["suite"].cat.rename_categories(lab.titles())
     means = associations.prompt_means(rows)
     points = associations.metric_points(means)
@@ -93,6 +93,8 @@ if page.has("association_checks", "association_intervals"):
 # together. An odds ratio of 2 doubles the odds of an ambiguous label. q is Benjamini-Hochberg over the metrics.
 
 # %%
+from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
+
 if page.has("odds_ratios"):
     model = ambiguity_model(rows)
     odds = ambiguity_effects.odds_ratios(model)
@@ -143,8 +145,8 @@ if page.has("common_quality", "ar_at_common_quality"):
 
 # %%
 if page.has("prompt_steps"):
-    own = ambiguity_model(rows, [name for name in associations.metric_names(rows) if name.startswith("prompt ")])
-    steps = ambiguity_effects.metric_changes(own, ambiguity_effects.PROMPT_STEPS)
+    own = ambiguity_model(rows, metric_names(rows, "prompt"))
+    steps = ambiguity_effects.metric_changes(own)
     page.table("prompt_steps", steps, {"step": "g", "p": ".2g", "q": ".2g"})
     page.say(*findings.fitted(len(rows), **own.about()), *findings.prompt_steps(steps))
 

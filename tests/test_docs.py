@@ -2,50 +2,79 @@
 
 from __future__ import annotations
 
-import csv
 import re
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from slmsafety.report.page import CONTENTS, NEEDS
+from slmsafety.cli import make_parser
+from slmsafety.report.contents import REQUIREMENTS, all_artifacts
+from slmsafety.study import Study
 
 REPOSITORY = Path(__file__).parents[1]
-OFFERS = {
-    "published": {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"},
-    "demo": {
-        *("outcomes", "labels", "metrics", "predictions", "two_suites", "two_judges", "human_labels", "reference"),
-        *("controls", "mappings"),
-    },
-}
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
-def table() -> str:
-    """docs/contents.md's table, from contents.csv and what the two studies offer."""
-    lines = ["| notebook | artifact | shows | published | demo |", "|---|---|---|---|---|"]
-    with CONTENTS.open(encoding="utf-8", newline="") as handle:
-        for row in csv.DictReader(handle):
-            cells = []
-            for offers in OFFERS.values():
-                reasons = [NEEDS[need] for need in row["needs"].split() if need not in offers]
-                cells.append(f"left out: {'; '.join(reasons)}" if reasons else "yes")
-            lines.append(f"| {row['notebook']} | `{row['artifact']}` | {row['what']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+@pytest.fixture(scope="module")
+def capabilities() -> frozenset[str]:
+    """What the study whose artifacts are committed can show."""
+    return frozenset(Study.load("published").about()["capabilities"])
 
 
-def test_the_table_of_contents_is_up_to_date():
+def test_the_table_of_contents_is_up_to_date(capabilities):
+    lines = ["| notebook | artifact | shows | left out of a study where | in `published` |", "|---|---|---|---|---|"]
+    for artifact in all_artifacts():
+        reasons = "; ".join(REQUIREMENTS[need] for need in artifact.needs)
+        made = "no" if artifact.reasons(capabilities) else "yes"
+        lines.append(f"| {artifact.notebook} | `{artifact.name}` | {artifact.what} | {reasons} | {made} |")
     text = (REPOSITORY / "docs/contents.md").read_text(encoding="utf-8")
     found = re.search(r"<!-- table -->\n(.*?)\n?<!-- /table -->", text, re.DOTALL)
     assert found
-    assert found[1] == table(), f"put this into docs/contents.md:\n{table()}"
+    table = "\n".join(lines)
+    assert found[1] == table, f"put this into docs/contents.md:\n{table}"
 
 
-def test_the_committed_artifacts_are_those_of_the_table():
-    listed = set(re.findall(r"^\| \w+ \| `(\w+)` \|.*?\| (?:yes) \| [^|]*\|$", table(), re.MULTILINE))
+def test_the_committed_artifacts_are_those_of_the_list(capabilities):
+    listed = {artifact.name for artifact in all_artifacts() if not artifact.reasons(capabilities)}
     made = {path.stem for path in (REPOSITORY / "figures/published").glob("*.png")}
     made |= {path.stem for path in (REPOSITORY / "paper/tables/published").glob("*.csv")}
     assert made == listed
+
+
+def commands(text: str) -> list[str]:
+    """The command lines of `slmsafety` in a page's code: indented, fenced, or between backticks with an argument."""
+    fenced = "\n".join(re.findall(r"^```.*\n((?:.*\n)*?)```", text, re.MULTILINE))
+    code = [*fenced.splitlines(), *(line for line in text.splitlines() if line.startswith("    "))]
+    blocks = [found[1] for line in code if (found := re.match(r"\s*(?:\$ )?slmsafety ([a-z].*)", line))]
+    spans = [part for span in re.findall(r"`(slmsafety [^`]*)`", text) for part in span.split("&&")]
+    return [*blocks, *(span.strip().removeprefix("slmsafety ") for span in spans)]
+
+
+def parses(command: str) -> bool:
+    """Whether the command line takes these words; a bare verb in a sentence only has to exist."""
+    words = shlex.split(command, comments=True)
+    for tried in (words, [*words, "STUDY"]) if len(words) == 1 else (words,):
+        try:
+            make_parser().parse_args(tried)
+        except SystemExit:
+            continue
+        return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_command_of_a_page_is_one(page):
+    assert [line for line in commands(page.read_text(encoding="utf-8")) if not parses(line)] == []
+
+
+def test_commands_are_found_and_wrong_ones_are_refused(capsys):
+    block = "slmsafety words of a sentence\n    slmsafety collect demo --stage judge   # one\n"
+    page = f"{block}```sh\n$ slmsafety suites\n```\nThen `slmsafety status x && slmsafety models`, `slmsafety noise`."
+    assert commands(page) == ["suites", "collect demo --stage judge   # one", "status x", "models", "noise"]
+    assert all(map(parses, commands(page)))
+    assert not parses("colect demo") and not parses("collect demo --stages judge") and not parses("models demo")
 
 
 def readme_python() -> str:
@@ -57,8 +86,6 @@ def readme_python() -> str:
 
 def test_the_readme_example_reads_the_judgments_table(tmp_path, monkeypatch, capsys):
     """Its lines run on an imported study and print rates that add up to 1."""
-    from slmsafety.study import Study
-
     (tmp_path / "params").mkdir()
     (tmp_path / "judged.csv").write_text(
         "suite,instance_id,model,judge,score\ns,1,m,j,0\ns,2,m,j,0.5\ns,3,m,j,1\ns,4,m,j,1\n"
@@ -72,11 +99,6 @@ def test_the_readme_example_reads_the_judgments_table(tmp_path, monkeypatch, cap
     printed = capsys.readouterr().out
     (rates,) = [line.split()[3:] for line in printed.splitlines() if line.startswith("j     s ") or "s     m" in line]
     assert [float(rate) for rate in rates] == [0.25, 0.25, 0.5]
-
-
-@pytest.mark.parametrize("command", ["make figures", "make test", "slmsafety collect demo", "slmsafety status demo"])
-def test_the_readme_names_the_commands(command):
-    assert command in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_file_that_the_readme_links_exists():

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from bbq_files import write_bbq
 
-from slmsafety.pipeline.run import generation_ids
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
@@ -59,7 +58,7 @@ def test_a_study_of_multiple_choice_alone_has_its_figures(root):
     asked = Study.load(study)
     asked.collect(["prompts"])
     rows = asked.table("prompts", ["prompt"])[["suite", "instance_id"]].assign(model=MODEL, response="A")
-    rows["generation_id"] = generation_ids(asked.params, asked.root)["bbq", MODEL]
+    rows["generation_id"] = asked.run.generation_ids["bbq", MODEL]
     rows = rows.assign(prompt_tokens=9, output_tokens=1, finish_reason="stop", prompt_truncated=False, meta="{}")
     Partition(asked.folder, RESPONSES, ("bbq", MODEL)).replace(rows)
     asked.collect(["judge"])

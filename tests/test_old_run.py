@@ -42,6 +42,8 @@ def test_its_labels_are_those_of_then(study):
     then = then.sort_values(KEY, ignore_index=True)[[*KEY, "status", "label"]]
     pd.testing.assert_frame_equal(now, then, check_dtype=False)
     assert (then["judge"] == "smollm2_reads").sum() == 40
+    fitted = {path.name for path in (OLD / "runs/old_run/mappings/smollm2_reads").iterdir()}
+    assert {path.name for path in (study.folder / "mappings/smollm2_reads").iterdir()} == fitted, "fitted anew"
 
 
 def test_collecting_goes_on_where_it_stopped(study, capsys):

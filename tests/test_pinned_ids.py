@@ -11,10 +11,8 @@ import os
 
 import pytest
 
-from slmsafety.pipeline.judge import judge_ids
-from slmsafety.pipeline.label_mappings import Mappings
-from slmsafety.pipeline.measure import metrics_id
-from slmsafety.pipeline.run import generation_ids
+from slmsafety.pipeline.judges import judge_ids
+from slmsafety.pipeline.run import Run
 from slmsafety.records.ids import content_id
 from slmsafety.study import Study
 
@@ -30,7 +28,8 @@ def the_engine_of_then(monkeypatch):
 
 def test_the_ids_of_the_demo():
     study = Study.load("demo")
-    generations, judges = generation_ids(study.params, study.root), judge_ids(study.params, study.root)
+    run = Run(study.params, study.root)
+    generations, judges = run.generation_ids, judge_ids(run)
     assert {model: generations["demo_direct", model] for model in study.params.model_ids} == {
         "smollm2-135m-it-q4": "969a0aa195ba",
         "gemma3-270m-base-q4": "1b563f689b40",
@@ -39,13 +38,13 @@ def test_the_ids_of_the_demo():
         assert judges[suite, "refusal_rules"] == "50619cb1435c"
         assert judges[suite, "offline"] == "0dd45118e7b7"
         assert judges[suite, "smollm2_reads"] == "4f149b657701"
-    assert metrics_id(study.params, study.root) == "e73279893e6f"
+    assert run.metrics_id == "e73279893e6f"
 
 
 def test_the_ids_of_the_paper():
     """All 26 models at once: their hub ids, revisions and settings."""
     study = Study.load("paper")
-    ids = generation_ids(study.params, study.root)
+    ids = Run(study.params, study.root).generation_ids
     assert ids["harmbench", "gpt2-small"] == "8a4b988b4338"
     assert ids["salad", "gpt2-small"] == "cb35bc203126"
     assert content_id({" ".join(key): value for key, value in ids.items()}) == "1cac9c055235"
@@ -64,7 +63,7 @@ def test_the_ids_of_the_paper():
 )
 def test_the_ids_of_a_language_model_as_judge(suite, judge, wanted):
     study = Study.load({**RUN, "suites": [suite], "judges": [{"name": "gpt", **LLM, **judge}]})
-    assert judge_ids(study.params, study.root) == {(suite, "gpt"): wanted}
+    assert judge_ids(Run(study.params, study.root)) == {(suite, "gpt"): wanted}
 
 
 @pytest.mark.parametrize(
@@ -82,12 +81,12 @@ def test_the_ids_of_a_language_model_as_judge(suite, judge, wanted):
 def test_the_ids_of_a_guard_model(judge, empty, wanted):
     model = {"id": "guard", "hub": "someone/guard", "revision": "main"}
     study = Study.load({**RUN, "suites": ["sst"], "empty": empty, "judges": [{"name": "g", "model": model, **judge}]})
-    assert judge_ids(study.params, study.root) == {("sst", "g"): wanted}
+    assert judge_ids(Run(study.params, study.root)) == {("sst", "g"): wanted}
 
 
 def test_the_id_of_a_judge_that_is_sent_empty_replies():
     study = Study.load({**RUN, "suites": ["sst"], "empty": "judge", "judges": ["refusal_rules"]})
-    assert judge_ids(study.params, study.root) == {("sst", "refusal_rules"): "42670b2b565d"}
+    assert judge_ids(Run(study.params, study.root)) == {("sst", "refusal_rules"): "42670b2b565d"}
 
 
 @pytest.mark.skipif("SLMSAFETY_DATA" not in os.environ, reason="needs AirBench's judge prompts in SLMSAFETY_DATA")
@@ -96,12 +95,4 @@ def test_the_ids_of_a_judge_of_airbench(source, wanted):
     judge = {"judge_prompts": "$SLMSAFETY_DATA/airbench/judge_prompts_314.csv", "polarity": "pre_swap"}
     judge |= {"name": "gpt", **LLM, "prompt_source": source}
     study = Study.load({**RUN, "suites": ["airbench"], "judges": [judge]})
-    assert judge_ids(study.params, study.root) == {("airbench", "gpt"): wanted}
-
-
-def test_the_mappings_of_the_demo(tmp_path, monkeypatch):
-    """A mapping's file is named by what it is fitted on; the judge waits for it under that name."""
-    study = Study.load("demo")
-    mappings = Mappings(study.params, study.folder, study.root)
-    path = mappings._path(mappings.judges["smollm2_reads"], "demo_direct")
-    assert path.name == "demo_direct-otsu_per_model-7de7a013d1f8.json"
+    assert judge_ids(Run(study.params, study.root)) == {("airbench", "gpt"): wanted}

@@ -1,4 +1,4 @@
-"""The command line: each verb is one function call that a notebook can make as well."""
+"""The command line of slmsafety: studies are collected, judged and shown by verbs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,27 @@ if TYPE_CHECKING:
 
 
 class _OneLine(argparse.ArgumentParser):
-    """A parser whose complaint is one line, like every other."""
+    """A parser that reports a wrong command line in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the complaint and exit with 2."""
+        """Print the line and exit with 2."""
         self.exit(2, f"slmsafety: {message}; see: {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb and return its exit code: 0 done, 2 bad input (one line on stderr), 130 stopped by the user."""
-    options = _parser().parse_args(arguments)
+    """Run a verb.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words of the command line; those of the process where left out.
+
+    Returns
+    -------
+    int
+        The exit code: 0 done, 1 a part failed, 2 bad input (one line on stderr), 130 stopped by the user.
+    """
+    options = make_parser().parse_args(arguments)
     try:
         return int(options.run(options) or 0)
     except InputError as error:
@@ -40,18 +51,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line, with a verb for each thing that can be done."""
     parser = _OneLine(prog="slmsafety", description=__doc__)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     collect = verbs.add_parser("collect", help="run a study's stages: prompts, generate, judge, metrics")
     collect.add_argument("study", metavar="STUDY", help="a name in params/ or the path of a params file")
     collect.add_argument("--stage", action="append", help="only this stage, of those four (may be repeated)")
-    collect.add_argument("--retry", default="", metavar="STATUS,...", help="judge again what ended so (errors always)")
+    collect.add_argument(
+        "--retry", default="", metavar="STATUS,...", help="judge rows of these statuses again (errors always)"
+    )
     collect.set_defaults(run=_collect)
-    status = verbs.add_parser("status", help="what of a study is done, missing or failed")
+    status = verbs.add_parser("status", help="what is done, missing or failed in a study")
     status.add_argument("study", metavar="STUDY")
     status.set_defaults(run=_status)
-    estimate = verbs.add_parser("estimate", help="what judging over endpoints will take: calls, tokens, dollars, time")
+    estimate = verbs.add_parser(
+        "estimate", help="calls, tokens, dollars and time that judging over endpoints will take"
+    )
     estimate.add_argument("study", metavar="STUDY")
     estimate.set_defaults(run=_estimate)
     noise = verbs.add_parser("noise", help="how many replies and labels change under other batch sizes and dtypes")
@@ -59,15 +75,26 @@ def _parser() -> argparse.ArgumentParser:
     noise.add_argument("--sample", type=int, default=50, metavar="N", help="replies of each suite and model (50)")
     noise.add_argument("--suite", action="append", default=[], help="only this suite (may be repeated)")
     noise.set_defaults(run=_noise)
-    card = verbs.add_parser("judge-card", help="what judges are worth, a row each: agreement, errors, coverage, speed")
-    card.add_argument("study", metavar="STUDY", nargs="?", help="its own judges; else public replies (SLMSAFETY_DATA)")
+    card = verbs.add_parser(
+        "judge-card", help="how good the judges are, a row each: agreement, errors, coverage, speed"
+    )
+    card.add_argument(
+        "study",
+        metavar="STUDY",
+        nargs="?",
+        help="the judges of this study; without it, the named judges on public replies (SLMSAFETY_DATA)",
+    )
     card.set_defaults(run=_judge_card)
-    figures = verbs.add_parser("figures", help="execute the notebooks on studies, write figures and tables")
+    figures = verbs.add_parser("figures", help="execute the notebooks on studies; they write figures and tables")
     figures.add_argument("studies", metavar="STUDY", nargs="+")
     figures.set_defaults(run=_figures)
     verbs.add_parser("models", help="the models and where their weights come from").set_defaults(run=_models)
-    suites = verbs.add_parser("suites", help="the suites, their sources and what is present; or what a study loads")
-    suites.add_argument("study", metavar="STUDY", nargs="?", help="show what this study's suites load; 1 if one fails")
+    suites = verbs.add_parser(
+        "suites", help="the suites, their sources and what is present; with a study, what it loads"
+    )
+    suites.add_argument(
+        "study", metavar="STUDY", nargs="?", help="show what this study's suites load; exit code 1 if one fails"
+    )
     suites.set_defaults(run=_suites)
     return parser
 

@@ -16,11 +16,25 @@ from slmsafety.study import Study
 
 
 def execute(studies: list[str]) -> int:
-    """Run every notebook on every study and print what was written.
+    """Run every notebook on every study, and print what was written.
 
-    Returns 0, 1 when a notebook failed, or 2 when it was bad input that failed it.
+    All studies are loaded first: bad parameters of the last one stop the run before any kernel starts. The first
+    notebook that fails ends the run.
 
-    All studies are loaded first: a bad parameter in the last one stops the run before any kernel starts (InputError).
+    Parameters
+    ----------
+    studies : list of str
+        Names in params/, or paths of params files.
+
+    Returns
+    -------
+    int
+        0 when all ran, 1 when a notebook failed, 2 when one failed on bad input (InputError).
+
+    Raises
+    ------
+    InputError
+        For an unknown study or bad parameters, or where the project has no notebook.
     """
     loaded = [Study.load(study) for study in studies]
     for study in loaded:
@@ -42,10 +56,10 @@ def execute(studies: list[str]) -> int:
 
 
 def find_notebooks(root: Path) -> list[Path]:
-    """Return the project's notebooks in their order."""
+    """Return the project's notebooks (.ipynb) in their order; InputError where there is none."""
     found = sorted((root / "notebooks").glob("*.ipynb"))
     if not found:
-        raise InputError(f"{root / 'notebooks'} holds no notebook")
+        raise InputError(f"{root / 'notebooks'} holds no notebook (.ipynb)")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Where a project and the files of its parameters are."""
+"""Where a project, its cache and the files of its parameters are."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ def project_root() -> Path:
     if not (root / "params").is_dir():
         raise InputError(f"{root} holds no folder 'params'; set SLMSAFETY_ROOT to a clone of the repository")
     return root.resolve()
+
+
+def cache_folder() -> Path:
+    """Return the folder of downloaded and derived files: SLMSAFETY_CACHE, or slmsafety in the user's cache folder.
+
+    The user's cache folder is XDG_CACHE_HOME, or .cache in the home folder.
+    """
+    own = os.environ.get("SLMSAFETY_CACHE")
+    return Path(own or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/slmsafety").expanduser()
 
 
 def is_file(path: Path) -> bool:

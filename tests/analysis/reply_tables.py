@@ -35,3 +35,38 @@ def planted_rows(prompts: int = 120, models: int = 4, effect: float = 1.0, seed:
         }
     )
     return rows.astype(dict.fromkeys(["suite", "instance_id", "model", "category", "subcategory"], "category"))
+
+
+def labels_of(table: dict[str, list[int | None]], suite: str = "s", expected: str = "refuse") -> pd.DataFrame:
+    """One row for each prompt (key) and model (place in the list)."""
+    rows = [
+        (suite, prompt, f"m{number}", expected, label)
+        for prompt, found in table.items()
+        for number, label in enumerate(found)
+    ]
+    return pd.DataFrame(rows, columns=["suite", "instance_id", "model", "expected", "label"]).astype({"label": "Int64"})
+
+
+def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Two prompts, two models; model m1 has no label for prompt b; a control that must stay out."""
+    labels = pd.concat([labels_of({"a": [1, 0], "b": [0, None]}), labels_of({"x": [1, 1]}, expected="answer")])
+    labels = labels.assign(generation_id="g", category="c", subcategory="d").iloc[::-1]
+    prompts = pd.DataFrame(
+        {
+            "suite": "s",
+            "instance_id": ["other", "b", "a"],
+            "tokens": pd.array([9, None, 3], "Int64"),
+            "metrics_id": "not a number",
+        }
+    )
+    replies = pd.DataFrame(
+        [
+            ("s", "a", "m0", "g", 3, 0.1),
+            ("s", "a", "m1", "g", 4, np.nan),
+            ("s", "a", "m1", "another generation", 400, 0.9),
+            ("s", "b", "m0", "g", 5, np.nan),
+            ("s", "b", "m1", "g", 7, np.nan),
+        ],
+        columns=["suite", "instance_id", "model", "generation_id", "tokens", "similarity"],
+    ).astype({"tokens": "Int64"})
+    return labels, prompts, replies.assign(metrics_id="not a number")

@@ -91,9 +91,8 @@ def test_a_real_server_gives_the_replies_of_the_engine_in_this_process(
 def test_a_real_server_that_does_not_answer_in_time(served_smollm2: tuple[str, str]) -> None:
     url, served = served_smollm2
     with running(Server(forward_to(url), lambda prompt, attempt: HANG if attempt == 1 else None)) as proxy:
-        ids = {"model": "some-model", "generation_id": "0123456789ab"}
         one = GenerationSettings(max_new_tokens=1)
-        run = EndpointRun(Endpoint(proxy.url, served, timeout=2), prompts(["Hi"]), one, ids)
+        run = EndpointRun(Endpoint(proxy.url, served, timeout=2), prompts(["Hi"]), job_of(one))
         rows = rows_of(run)
     assert rows["response"].tolist() == ["Hello"] and not run.failed
     assert json.loads(rows.loc[0, "meta"])["attempts"] == run.attempts == proxy.asked["Hi"] >= 2

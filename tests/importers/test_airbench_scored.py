@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.importers.airbench_scored import read_airbench_scored
+from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
 from slmsafety.importers.rubric_scores import airbench_polarity, outcome
 from slmsafety.importers.tables import write_imported
 from slmsafety.records.store import read_table
@@ -23,7 +24,7 @@ FILES = {
     "gpt-4-turbo_gpt-4o_scored.csv": {0: 17, 1: 2, 2: 61},
     "qwen3.5-35b_claude-sonnet-4_scored.json": {0: 3, 1: 6, 2: 71},
 }
-NAMES = {"judge": "acme/rater", "model": "acme/slm"}
+ABOUT = ScoredFile(judge="acme/rater", model="acme/slm", polarity="post_swap")
 
 
 @pytest.mark.skipif(DATA is None, reason="SLMSAFETY_DATA is not set")
@@ -32,7 +33,7 @@ def test_a_public_file_is_read_back_whole(name: str, counts: dict[int, int], tmp
     path = Path(str(DATA)) / "airbench/responses" / name
     with path.open(encoding="utf-8", newline="") as handle:
         rows = json.load(handle) if path.suffix == ".json" else list(csv.DictReader(handle))
-    read = read_airbench_scored(path, **NAMES, polarity="post_swap")
+    read = read_airbench_scored(path, ABOUT)
     assert read.judgments["label"].value_counts().to_dict() == counts
     assert read.judgments["status"].tolist() == ["ok"] * 80
     assert read.judgments["raw_value"].tolist() == [float(row["score"]) for row in rows]
@@ -41,7 +42,7 @@ def test_a_public_file_is_read_back_whole(name: str, counts: dict[int, int], tmp
     told = [row["prompt"] if isinstance(row["prompt"], str) else row["prompt"][0]["prompt"] for row in rows]
     assert read.prompts["prompt"].tolist() == told
     assert read.prompts["category"].nunique() == 16
-    turned = read_airbench_scored(path, **NAMES, polarity="pre_swap").judgments
+    turned = read_airbench_scored(path, replace(ABOUT, polarity="pre_swap")).judgments
     assert turned["label"].tolist() == (2 - read.judgments["label"]).tolist()
     assert turned["raw_value"].equals(read.judgments["raw_value"])
     assert set(turned["judge_id"]).isdisjoint(read.judgments["judge_id"])
@@ -80,9 +81,9 @@ def _json(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def test_csv_and_json_of_the_same_rows_are_the_same(tmp_path: Path) -> None:
-    table = read_airbench_scored(_csv(tmp_path / "a.csv", [ROW]), **NAMES, polarity="post_swap")
+    table = read_airbench_scored(_csv(tmp_path / "a.csv", [ROW]), ABOUT)
     row = {**ROW, "prompt": [{"prompt": ROW["prompt"]}], "score": 1}
-    listed = read_airbench_scored(_json(tmp_path / "a.json", [row]), **NAMES, polarity="post_swap")
+    listed = read_airbench_scored(_json(tmp_path / "a.json", [row]), ABOUT)
     for name in ("prompts", "responses", "judgments"):
         pd.testing.assert_frame_equal(getattr(table, name), getattr(listed, name))
     assert table.judgments["judge"].tolist() == ["acme_rater"]
@@ -93,7 +94,7 @@ def test_csv_and_json_of_the_same_rows_are_the_same(tmp_path: Path) -> None:
 def test_ids_are_those_of_the_suite(tmp_path: Path) -> None:
     rows = [ROW, {**ROW, "prompt": "Another?"}, {**ROW, "cate-idx": "1.1.2"}, ROW]
     path = _csv(tmp_path / "a.csv", rows)
-    ids = read_airbench_scored(path, **NAMES, polarity="post_swap").prompts["instance_id"].tolist()
+    ids = read_airbench_scored(path, ABOUT).prompts["instance_id"].tolist()
     assert ids == airbench.load(path).loc[:, "instance_id"].tolist()
     assert len(set(ids)) == 4
 
@@ -122,14 +123,14 @@ def test_each_cell_has_its_status(
     tmp_path: Path,
 ) -> None:
     path = _json(tmp_path / "a.json", [{**ROW, "score": score, "response": response}])
-    read = read_airbench_scored(path, **NAMES, polarity="post_swap")
+    read = read_airbench_scored(path, ABOUT)
     write_imported([read], tmp_path / "runs" / "mine")
     row = read_table(tmp_path / "runs" / "mine", "judgments").iloc[0]
     found = [None if pd.isna(value) else value for value in (row["label"], row["raw_value"], row["raw_text"])]
     assert [row["status"], *found] == [status, label, raw_value, raw_text]
     assert read.responses["finish_reason"].tolist() == ["empty" if status == "empty_response" else "stop"]
     if status == "empty_response":
-        asked = read_airbench_scored(path, **NAMES, polarity="post_swap", judge_empty=True).judgments.iloc[0]
+        asked = read_airbench_scored(path, ABOUT, judge_empty=True).judgments.iloc[0]
         assert (asked["status"], asked["label"]) == ("ok", 2)
 
 
@@ -151,7 +152,7 @@ def test_what_is_no_scored_file_is_named(text: str, problem: str, tmp_path: Path
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        read_airbench_scored(path, **NAMES, polarity="post_swap")
+        read_airbench_scored(path, ABOUT)
     assert str(caught.value).startswith(str(path))
     assert problem in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -160,7 +161,7 @@ def test_what_is_no_scored_file_is_named(text: str, problem: str, tmp_path: Path
 def test_a_csv_without_scores_is_named(tmp_path: Path) -> None:
     path = _csv(tmp_path / "a.csv", [{key: value for key, value in ROW.items() if key != "score"}])
     with pytest.raises(InputError, match=r"a\.csv: lacks column 'score'"):
-        read_airbench_scored(path, **NAMES, polarity="post_swap")
+        read_airbench_scored(path, ABOUT)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from helm_folder import air, gpt, state, write_run
 
 from slmsafety.errors import InputError
-from slmsafety.importers.helm_run import read_helm_run
+from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.tables import Imported, write_imported
 from slmsafety.records.store import read_table
 
@@ -27,7 +27,7 @@ def real_folder() -> Path:
 class TestRealRun:
     def test_scores_labels_and_reasons_are_the_files(self, real_folder: Path) -> None:
         states = json.loads((real_folder / "scenario_state.json").read_text("utf-8"))["request_states"]
-        run = read_helm_run(real_folder, polarity="pre_swap")
+        run = read_helm_run(real_folder, RunOptions(polarity="pre_swap"))
         assert run.judgments["instance_id"].tolist() == [each["instance"]["id"] for each in states]
         told = [each["annotations"]["air_bench_2024"] for each in states]
         assert run.judgments["reason"].tolist() == [each["reasoning"] for each in told]
@@ -43,12 +43,14 @@ class TestRealRun:
         sums = [stat["sum"] for entry in entries for stat in entry["stats"] if stat["name"]["name"] == "air_score"]
         assert len(entries) == 20
         assert len(sums) == 10
-        assert read_helm_run(real_folder, polarity="pre_swap").judgments["raw_value"].sum() == sum(sums) == 7
+        assert (
+            read_helm_run(real_folder, RunOptions(polarity="pre_swap")).judgments["raw_value"].sum() == sum(sums) == 7
+        )
 
     def test_prompts_and_replies_are_whole(self, real_folder: Path) -> None:
         instances = json.loads((real_folder / "instances.json").read_text("utf-8"))
         states = json.loads((real_folder / "scenario_state.json").read_text("utf-8"))["request_states"]
-        run = read_helm_run(real_folder, polarity="pre_swap")
+        run = read_helm_run(real_folder, RunOptions(polarity="pre_swap"))
         assert dict(zip(run.prompts["instance_id"], run.prompts["prompt"], strict=True)) == {
             each["id"]: each["input"]["text"] for each in instances
         }
@@ -66,7 +68,7 @@ class TestRealRun:
         assert str(caught.value).endswith("its replies are from 2024-06-26")
 
     def test_the_store_takes_it(self, real_folder: Path, tmp_path: Path) -> None:
-        write_imported([read_helm_run(real_folder, polarity="pre_swap")], tmp_path / "runs" / "mine")
+        write_imported([read_helm_run(real_folder, RunOptions(polarity="pre_swap"))], tmp_path / "runs" / "mine")
         counts = {
             name: len(read_table(tmp_path / "runs" / "mine", name)) for name in ("prompts", "responses", "judgments")
         }
@@ -74,9 +76,10 @@ class TestRealRun:
 
 
 def _one(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> Imported:
-    options = {key: more.pop(key) for key in ("polarity", "judge_empty", "helm_version") if key in more}
+    judge_empty = more.pop("judge_empty", False)
+    options = RunOptions(**{key: more.pop(key) for key in ("polarity", "helm_version") if key in more})
     folder = write_run(tmp_path / "run", suite, [state(suite, "id7", annotation, **more)])
-    return read_helm_run(folder, **options)
+    return read_helm_run(folder, options, judge_empty)
 
 
 def _stored(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> pd.Series:
@@ -160,7 +163,7 @@ def test_a_score_that_is_no_number_of_the_scale_stays_readable(tmp_path: Path) -
 def test_two_judges_give_two_judgments_and_one_reply(tmp_path: Path) -> None:
     both = {**gpt(0.0), "llama_score": None, "llama_reasoning": None, "llama_response_text": "unclear"}
     folder = write_run(tmp_path / "run", "harmbench", [state("harmbench", "some_behavior", both)])
-    run = read_helm_run(folder, model="gpt2-small")
+    run = read_helm_run(folder, RunOptions(model="gpt2-small"))
     assert run.judgments["judge"].tolist() == ["gpt-4o-2024-05-13", "llama-3.1-405b-instruct-turbo"]
     assert run.judgments["status"].tolist() == ["ok", "unparsed"]
     assert run.judgments["judge_id"].nunique() == 2
@@ -173,7 +176,7 @@ def test_the_judge_of_an_airbench_run_may_be_its_own(tmp_path: Path) -> None:
     spec = json.loads((folder / "run_spec.json").read_text())
     spec["annotators"][0]["args"] = {"annotator_model": "acme/rater-1"}
     (folder / "run_spec.json").write_text(json.dumps(spec))
-    assert read_helm_run(folder, polarity="post_swap").judgments["judge"].tolist() == ["rater-1"]
+    assert read_helm_run(folder, RunOptions(polarity="post_swap")).judgments["judge"].tolist() == ["rater-1"]
 
 
 @pytest.mark.parametrize(
@@ -312,7 +315,7 @@ def test_what_is_wrong_with_a_run_is_said_in_one_line(
 ) -> None:
     folder = write_run(tmp_path / "run", suite, states, **files)
     with pytest.raises(InputError) as caught:
-        read_helm_run(folder, polarity="post_swap")
+        read_helm_run(folder, RunOptions(polarity="post_swap"))
     assert problem in str(caught.value)
     assert str(folder) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -329,10 +332,10 @@ def test_what_is_no_json_is_named(data: bytes, tmp_path: Path) -> None:
 def test_polarity_belongs_to_airbench(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", "sst", [state("sst", "id0", gpt(1.0))])
     with pytest.raises(InputError, match="polarity pre_swap belongs to AirBench; in sst 1 is safe"):
-        read_helm_run(folder, polarity="pre_swap")
+        read_helm_run(folder, RunOptions(polarity="pre_swap"))
 
 
 @pytest.mark.parametrize("last", [0, 999, 1000, 4999, 5099, 5599, 5689, 5693])
 def test_all_rows_of_airbench_are_ids(last: int, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", "airbench", [state("airbench", f"id{last}", air(1.0))])
-    assert read_helm_run(folder, polarity="post_swap").prompts["instance_id"].tolist() == [f"id{last}"]
+    assert read_helm_run(folder, RunOptions(polarity="post_swap")).prompts["instance_id"].tolist() == [f"id{last}"]

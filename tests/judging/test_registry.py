@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from slmsafety.judging import refusal_rules
-from slmsafety.judging.registry import JUDGES, judgments, sends_empty, work_id
+from slmsafety.judging.base import judge_id as id_of
+from slmsafety.judging.registry import JUDGES, judgments, sends_empty
 from slmsafety.records.schema import JUDGMENTS, check
 
 PROMPT = "Describe how a gardener prunes an old apple tree in winter."
@@ -15,11 +15,11 @@ REPLIES = ["Thin the crown of the apple tree where shoots cross.", "", "I'm sorr
 
 
 def measure(name: str, rows: pd.DataFrame, empty: str) -> pd.DataFrame:
-    return judgments(rows, name, "key", empty, JUDGES[name].measure)
+    return judgments(rows, JUDGES[name], "key", empty)
 
 
 def judge_id(name: str, empty: str) -> str:
-    return work_id(name, JUDGES[name].definition(), sends_empty(empty, "demo"))
+    return id_of(JUDGES[name], sends_empty(empty, "demo"))
 
 
 def _rows(replies: list[str] = REPLIES, index: list[int] | None = None) -> pd.DataFrame:
@@ -76,13 +76,6 @@ def test_the_index_of_the_rows_does_not_matter() -> None:
         pd.testing.assert_frame_equal(measure("refusal_rules", _rows(index=index), "missing"), plain)
 
 
-def test_a_judge_that_drops_a_row_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = refusal_rules.measure
-    monkeypatch.setattr(refusal_rules, "measure", lambda rows: original(rows).iloc[1:])
-    with pytest.raises(ValueError, match="judge refusal_rules returned 1 rows for 2 replies"):
-        measure("refusal_rules", _rows(), "missing")
-
-
 @pytest.mark.parametrize(
     ("constant", "value"),
     [
@@ -91,9 +84,6 @@ def test_a_judge_that_drops_a_row_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
         ("MIN_WORDS", 5),
         ("MIN_DISTINCT", 0.71),
         ("ECHO", 0.51),
-        ("_COMMON", frozenset({"a"})),
-        ("_REFUSALS", re.compile("no")),
-        ("_WORD", re.compile("[a-z]+")),
     ],
 )
 def test_a_changed_rule_is_another_judge(constant: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,4 +97,3 @@ def test_the_same_rules_are_the_same_judge() -> None:
     assert ids == {policy: judge_id("refusal_rules", policy) for policy in ids}
     assert len(set(ids.values())) == 2  # only "judge" sends more
     assert ids["judge"] != ids["missing"]
-    assert set(JUDGES) == {"refusal_rules", "offline", "bbq_letter"}

@@ -11,7 +11,6 @@ from bbq_files import write_bbq
 from slmsafety.analysis.outcomes import missing
 from slmsafety.analysis.rankings import rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores
-from slmsafety.pipeline.run import generation_ids
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.report import figures as draw
@@ -52,7 +51,7 @@ def study(tmp_path_factory):
         }
         study = Study.load(mapping)
         study.collect(["prompts"])
-        for key, generation_id in generation_ids(study.params, root).items():
+        for key, generation_id in study.run.generation_ids.items():
             Partition(study.folder, RESPONSES, key).replace(replies(study, *key, generation_id))
         study.collect(["judge"])
         yield study
@@ -98,7 +97,7 @@ def test_the_status_counts_what_a_part_of_a_suite_holds(study):
 
 def test_every_suite_is_called_by_the_part_that_it_is(study, scores):
     assert study.suite_files()["title"].tolist() == ["HarmBench-3", "Simple Safety Tests-1", "BBQ-2"]
-    assert "choices" in study.offers()
+    assert "choices" in study.capabilities
     assert scores["suite_title"].unique().tolist() == ["HarmBench-3", "Simple Safety Tests-1", "BBQ-2"]
 
 

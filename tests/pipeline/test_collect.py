@@ -203,7 +203,7 @@ def test_multiple_choice_has_its_own_judge_limit_and_outcome(root):
 def test_three_suites_come_in_by_path(root):
     if not os.environ.get("SLMSAFETY_DATA"):
         pytest.skip("SLMSAFETY_DATA names no folder of public data files")
-    params, _ = load_params(str(REPOSITORY / "params/two_slms.yaml"))
+    params = load_params(str(REPOSITORY / "params/two_slms.yaml"))
     study = Study.load(params.model_dump(mode="json"))
     study.collect(["prompts"])
     sizes = study.suite_sizes()

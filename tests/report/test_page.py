@@ -2,117 +2,145 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 from IPython.display import HTML, Image, Markdown
 
 from slmsafety.errors import InputError
-from slmsafety.report import page as module
+from slmsafety.report import contents as listed
+from slmsafety.report.contents import REQUIREMENTS, Artifact, all_artifacts, contents
 from slmsafety.report.figures import bounds
-from slmsafety.report.page import NEEDS, Page, contents, table_html
+from slmsafety.report.page import Page, table_html
 
-PUBLISHED = {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
-NOTEBOOKS = (
-    "00_collect",
-    "01_rankings",
-    "02_decision_usefulness",
-    "03_rank_sensitivity",
-    "04_ambiguity_drivers",
-    "05_quality_aware_reporting",
-)
+COMMITTED = listed.CONTENTS
+LINES = """artifact,notebook,needs,what
+bounds,01_tried,outcomes,intervals
+rank_sets,01_tried,outcomes,sets of ranks
+fig_replies,01_tried,labels metrics,what needs single replies
+other,02_else,outcomes,another notebook's
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_contents(tmp_path, monkeypatch):
+    """A list of artifacts of the test's own: the project's grows with every figure."""
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "contents.csv").write_text(LINES)
+    monkeypatch.setattr(listed, "CONTENTS", tmp_path / "lists" / "contents.csv")
 
 
 @pytest.fixture
 def displayed(monkeypatch) -> list:
     shown: list = []
-    monkeypatch.setattr(module, "display", shown.append)
+    monkeypatch.setattr("IPython.display.display", shown.append)
     return shown
 
 
-def make_page(tmp_path, notebook="05_quality_aware_reporting", offers=PUBLISHED) -> Page:
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "project"
+
+
+def make_page(root, notebook="01_tried", capabilities=frozenset({"outcomes"})) -> Page:
     return Page(
-        notebook, "published", root=tmp_path, parameters={"seed": 1}, inputs={"a": "0" * 64}, offers=set(offers)
+        notebook,
+        capabilities=set(capabilities),
+        study_name="published",
+        root=root,
+        parameters={"seed": 1},
+        inputs={"a": "0" * 64},
     )
 
 
-def test_contents_use_known_needs_and_each_name_once():
-    artifacts = [artifact for notebook in NOTEBOOKS for artifact in contents(notebook).values()]
-    assert len({artifact.name for artifact in artifacts}) == len(artifacts) == 55
-    for artifact in artifacts:
-        assert artifact.needs and set(artifact.needs) <= set(NEEDS), artifact.name
-        assert artifact.what, artifact.name
-    assert {need for artifact in artifacts for need in artifact.needs} == set(NEEDS), "every need has a use"
+def test_the_projects_own_list_uses_every_requirement_and_says_what_each_artifact_shows(monkeypatch):
+    monkeypatch.setattr(listed, "CONTENTS", COMMITTED)
+    artifacts = all_artifacts()
+    assert {need for artifact in artifacts for need in artifact.needs} == set(REQUIREMENTS)
+    assert [artifact.name for artifact in artifacts if not (artifact.needs and artifact.what)] == []
 
 
-def test_an_artifact_without_its_needs_is_left_out_in_one_line(tmp_path, displayed):
-    page = make_page(tmp_path, "04_ambiguity_drivers")
-    assert page.has("table4_metadata") and not displayed
-    assert not page.has("fig5_associations")
+def test_contents_are_those_of_one_notebook_in_their_order():
+    assert list(contents("01_tried")) == ["bounds", "rank_sets", "fig_replies"]
+    assert contents("02_else") == {"other": Artifact("other", "02_else", ("outcomes",), "another notebook's")}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("x,01_tried,outcome,y", "unknown requirement 'outcome' in contents.csv, artifact x; did you mean 'outcomes'?"),
+        ("bounds,02_else,outcomes,y", "contents.csv has the artifact 'bounds' twice; names must be unique"),
+    ],
+)
+def test_a_wrong_line_of_the_list_is_named(line, says):
+    listed.CONTENTS.write_text(f"{LINES}{line}\n")
+    with pytest.raises(InputError, match=re.escape(says)):
+        contents("01_tried")
+
+
+def test_artifacts_are_left_out_with_a_line_each_and_once(root, displayed):
+    page = make_page(root)
+    assert page.has("bounds", "rank_sets") and not displayed
+    assert not page.has("bounds", "fig_replies")
+    assert not page.has("fig_replies")
     (line,) = displayed
     assert isinstance(line, Markdown)
     assert line.data == (
-        "**fig5_associations** is left out for study published: "
+        "**fig_replies** is left out for study published: "
         "it has no labels of single replies; it has no metrics of single prompts and replies."
     )
+    poor = make_page(root, capabilities=())
+    assert not poor.has("bounds", "rank_sets")
+    assert [line.data.split(" is left out")[0] for line in displayed[1:]] == ["**bounds**", "**rank_sets**"]
 
 
-def test_several_artifacts_are_left_out_with_a_line_each(tmp_path, displayed):
-    page = make_page(tmp_path, "04_ambiguity_drivers")
-    assert page.has("table4_metadata", "metadata_ranges") and not displayed
-    assert not page.has("table4_metadata", "fig5_associations", "table_associations")
-    assert [line.data.split(" is left out")[0] for line in displayed] == [
-        "**fig5_associations**",
-        "**table_associations**",
-    ]
-
-
-def test_a_whole_page_is_shown_saved_and_summed_up(tmp_path, displayed, full, capsys):
-    page = make_page(tmp_path)
+def test_a_whole_page_is_shown_saved_and_summed_up(root, displayed, full, capsys):
+    page = make_page(root)
     page.figure("bounds", bounds(full))
-    page.table("quality_adjusted", pd.DataFrame({"model": ["<b>m</b>"], "s_adj": [0.123456]}), {"s_adj": ".2f"})
-    for name in ("rank_sets", "rank_change_check"):
-        page.table(name, pd.DataFrame({"model": ["m"]}))
+    page.table("rank_sets", pd.DataFrame({"model": ["<b>m</b>"], "s_adj": [0.123456]}), {"s_adj": ".2f"})
     page.numbers({"pairs": 170})
     page.say("The order of **170** pairs holds.", "Others <i>depend</i> on the reading.")
     page.close()
-    image, table, _, _, said = displayed
+    image, table, said = displayed
     assert isinstance(image, Image) and image.data.startswith(b"\x89PNG")
     assert isinstance(table, HTML) and "&lt;b&gt;m&lt;/b&gt;" in table.data and "0.12<" in table.data
     assert said.data == "The order of **170** pairs holds. Others &lt;i&gt;depend&lt;/i&gt; on the reading."
     out = capsys.readouterr().out
-    assert str(tmp_path) not in out
+    assert str(root) not in out
     assert (
         "paper/figures/published/bounds.pdf, paper/figures/published/bounds.json, figures/published/bounds.png" in out
     )
-    assert "05_quality_aware_reporting, study published: 5 artifacts in 14 files" in out
-    assert (tmp_path / "paper/tables/published/quality_adjusted.tex").exists()
+    assert "01_tried, study published: 3 artifacts in 8 files" in out
+    assert "left out: fig_replies" in out
+    assert (root / "paper/tables/published/rank_sets.tex").exists()
 
 
-def test_closing_names_what_is_missing(tmp_path, displayed):
-    page = make_page(tmp_path)
-    page.table("quality_adjusted", pd.DataFrame({"a": [1]}))
+def test_closing_names_what_is_missing(root, displayed):
+    page = make_page(root)
+    page.table("rank_sets", pd.DataFrame({"a": [1]}))
     page.say("One finding.", " ")
-    with pytest.raises(RuntimeError, match=r"lacks: bounds, rank_sets, rank_change_check, 1 more sentence"):
+    with pytest.raises(RuntimeError, match=r"lacks: bounds, 1 more sentence"):
         page.close()
 
 
-def test_closing_does_not_ask_for_what_the_study_cannot_give(tmp_path, displayed, capsys):
-    page = make_page(tmp_path, offers=set())
+def test_closing_does_not_ask_for_what_the_study_cannot_give(root, displayed, capsys):
+    page = make_page(root, capabilities=())
     page.say("It holds no outcomes.", "So nothing is drawn.")
     page.close()
-    assert "left out: bounds, rank_sets, quality_adjusted, rank_change_check" in capsys.readouterr().out
+    assert "left out: bounds, rank_sets, fig_replies" in capsys.readouterr().out
 
 
-def test_wrong_names_are_refused_with_the_nearest(tmp_path, displayed):
-    with pytest.raises(InputError, match="did you mean '01_rankings'"):
-        make_page(tmp_path, "01_ranking")
+def test_wrong_names_are_refused_with_the_nearest(root, displayed):
+    with pytest.raises(InputError, match="did you mean '01_tried'"):
+        make_page(root, "01_tied")
     with pytest.raises(InputError, match="did you mean 'printed'"):
-        make_page(tmp_path, offers={"print"})
-    page = make_page(tmp_path)
+        make_page(root, capabilities={"print"})
+    page = make_page(root)
     for use in (page.has, lambda name: page.table(name, pd.DataFrame({"a": [1]}))):
         with pytest.raises(InputError, match="did you mean 'bounds'"):
             use("bound")
-    assert not list(tmp_path.iterdir())
+    assert not root.exists()
 
 
 def test_html_tables_escape_cells_and_headings_and_cut_nothing():

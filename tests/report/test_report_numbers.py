@@ -6,6 +6,11 @@ import pytest
 
 from slmsafety.errors import InputError
 from slmsafety.report.numbers import macro, write_numbers
+from slmsafety.report.save import Target
+
+
+def target(root, notebook, study="published"):
+    return Target(notebook, study, root, parameters={}, inputs={})
 
 
 def test_macros_are_letters_only():
@@ -14,8 +19,8 @@ def test_macros_are_letters_only():
 
 
 def test_only_published_writes_the_papers_numbers(tmp_path):
-    paper = write_numbers({"ar": 0.5}, root=tmp_path, study="published", notebook="01_rankings")
-    other = write_numbers({"ar": 0.25}, root=tmp_path, study="demo", notebook="01_rankings")
+    paper = write_numbers({"ar": 0.5}, target(tmp_path, "01_rankings"))
+    other = write_numbers({"ar": 0.25}, target(tmp_path, "01_rankings", "demo"))
     assert paper == tmp_path / "paper" / "numbers.tex"
     assert other == tmp_path / "build" / "demo" / "numbers.tex"
     assert paper.read_text() == (
@@ -27,7 +32,7 @@ def test_only_published_writes_the_papers_numbers(tmp_path):
 
 def test_a_notebook_replaces_its_own_macros_and_no_others(tmp_path):
     def write(notebook, numbers):
-        return write_numbers(numbers, root=tmp_path, study="published", notebook=notebook).read_text()
+        return write_numbers(numbers, target(tmp_path, notebook)).read_text()
 
     write("03_rank_sensitivity", {"pairs": 170, "old": 1.0})
     write("01_rankings", {"tau": -0.25, "best": "A & B", "none": float("nan")})
@@ -45,9 +50,9 @@ def test_a_notebook_replaces_its_own_macros_and_no_others(tmp_path):
 
 def test_one_macro_never_has_two_sources(tmp_path):
     with pytest.raises(InputError, match="another key"):
-        write_numbers({"a_1": 1, "a1": 2}, root=tmp_path, study="published", notebook="01_rankings")
-    write_numbers({"a": 1}, root=tmp_path, study="published", notebook="01_rankings")
+        write_numbers({"a_1": 1, "a1": 2}, target(tmp_path, "01_rankings"))
+    write_numbers({"a": 1}, target(tmp_path, "01_rankings"))
     with pytest.raises(InputError, match="01_rankings"):
-        write_numbers({"a": 2}, root=tmp_path, study="published", notebook="02_decision_usefulness")
+        write_numbers({"a": 2}, target(tmp_path, "02_decision_usefulness"))
     with pytest.raises(InputError, match="no letter or digit"):
-        write_numbers({"_": 2}, root=tmp_path, study="published", notebook="01_rankings")
+        write_numbers({"_": 2}, target(tmp_path, "01_rankings"))

@@ -13,9 +13,9 @@ from reference_files import stability_files, stability_labels, xstest_files
 
 from slmsafety.analysis.judges.judge_card import judge_card
 from slmsafety.cli import main
-from slmsafety.importers.judge_references import JudgedReplies, read_xstest
-from slmsafety.study import judge_cards
-from slmsafety.study.judge_cards import judged_rows
+from slmsafety.importers.judge_references import read_xstest
+from slmsafety.judging.base import MeasuringJudge
+from slmsafety.study.judge_cards import judged_rows, timed
 
 JUDGED = """suite,instance_id,model,judge,prompt,response,score,expected,status,reason
 a,1,m1,j1,p1,r1,0,refuse,ok,
@@ -113,22 +113,17 @@ def test_each_reply_is_judged_once_and_beside_the_others_to_its_prompt(root, mon
         seen.append(rows["response"].tolist())
         return pd.DataFrame({"status": "ok", "label": rows["response"].str[-1].astype(int)}).reset_index(drop=True)
 
-    monkeypatch.setitem(judge_cards.JUDGES, "refusal_rules", SimpleNamespace(measure=measure))
-    monkeypatch.setattr(judge_cards, "OFFLINE", ("refusal_rules",))
-    monkeypatch.setattr(judge_cards, "_CHUNK", 2)
-    monkeypatch.setattr(judge_cards, "_WARM_UP", pd.DataFrame({"response": ["warm 0"]}))
     replies = pd.DataFrame({"prompt": ["p", "q", "p", "q", "o"], "response": ["a 0", "b 1", "c 2", "d 0", "e 1"]})
-    replies = replies.assign(model="m", prompt_id=replies["prompt"], reference=2)
-    rows = judged_rows(JudgedReplies("t", "r", "n", replies, {}))
-    assert seen == [["warm 0"], ["e 1", "a 0"], ["c 2", "b 1"], ["d 0"]]
-    assert rows["label"].tolist() == [0, 1, 2, 0, 1]
+    verdicts, _ = timed(MeasuringJudge("last digit", SimpleNamespace(measure=measure)), replies, chunk=2)
+    assert len(seen[0]) == 1, "one reply to load with, which no time is taken of"
+    assert seen[1:] == [["e 1", "a 0"], ["c 2", "b 1"], ["d 0"]]
+    assert verdicts["label"].tolist() == [0, 1, 2, 0, 1]
 
 
 @pytest.mark.skipif("SLMSAFETY_DATA" not in os.environ, reason="SLMSAFETY_DATA is not set")
-def test_known_agreement_on_xstest_comes_out(monkeypatch):
+def test_known_agreement_on_xstest_comes_out():
     """The numbers of docs/offline_judge.md for string rules and GPT-4, n 900."""
-    monkeypatch.setattr(judge_cards, "OFFLINE", ("refusal_rules",))
-    rows = judged_rows(read_xstest(Path(os.environ["SLMSAFETY_DATA"]) / "responses/xstest"))
+    rows = judged_rows(read_xstest(Path(os.environ["SLMSAFETY_DATA"]) / "responses/xstest"), ("refusal_rules",))
     card = judge_card(rows).set_index("judge")
     columns = ["n", "kappa_unweighted", "kappa_unweighted_low", "kappa_unweighted_high"]
     assert card.loc["refusal_rules", columns].tolist() == pytest.approx([900, 0.767, 0.726, 0.808], abs=6e-4)

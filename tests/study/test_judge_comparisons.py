@@ -12,8 +12,7 @@ from slmsafety.analysis.judges.crossed_rubrics import crossed_rubrics
 from slmsafety.analysis.judges.judge_card import judge_cards
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import Price, dollars
-from slmsafety.pipeline.judge import judge_ids
-from slmsafety.pipeline.run import generation_ids
+from slmsafety.pipeline.judges import judge_ids
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import JUDGMENTS, RESPONSES, STATUSES
 from slmsafety.records.store import Partition
@@ -54,7 +53,7 @@ def study(judges: list[object], **more: object) -> Study:
     asked = Study.load({"name": "small", "kind": "run", "suites": suites, "models": [MODEL], "judges": judges, **more})
     if not asked.folder.exists():
         asked.collect(["prompts"])
-        ids = generation_ids(asked.params, asked.root)
+        ids = asked.run.generation_ids
         for suite, prompts in asked.table("prompts", ["prompt"]).groupby("suite"):
             rows = prompts[["suite", "instance_id"]].assign(model=MODEL, generation_id=ids[str(suite), MODEL])
             rows = rows.assign(response=[f"reply {k}" for k in range(len(rows))], prompt_tokens=9, output_tokens=3)
@@ -67,7 +66,7 @@ def store(asked: Study, suite: str, judge: str, labels: list[int | None], **colu
     """Store a judge's labels of a suite's first replies; a missing one is unparsed."""
     replies = asked.table("responses", ["response"])
     rows = replies[replies["suite"] == suite].head(len(labels)).drop(columns="response").reset_index(drop=True)
-    key = judge_ids(asked.params, asked.root)[suite, judge]
+    key = judge_ids(asked.run)[suite, judge]
     rows = rows.assign(judge=judge, judge_id=key, label=pd.array(labels, dtype="Int64"), meta="{}")
     rows["status"] = rows["label"].notna().map({True: "ok", False: "unparsed"})
     rows = rows.assign(**columns).reindex(columns=list(JUDGMENTS.columns))
@@ -189,7 +188,7 @@ def test_hand_labels_are_the_reference_where_they_are_of_these_replies(root):
     assert found.name == "hand labels"
     assert found.rows[["instance_id", "reference", "label"]].to_numpy().tolist() == [["b0", 2, 2]]
     assert found.notes == ("1 hand labels are of other replies than the study's and do not apply",)
-    assert "reference" in asked.offers()
+    assert "reference" in asked.capabilities
 
 
 def test_hand_labels_of_other_replies_alone_leave_no_card(root):
@@ -209,10 +208,10 @@ def test_judges_of_different_replies_are_no_pair_and_the_next_two_are(root):
     store(asked, "harmbench", "offline", [0, 1])
     store(asked, "sst", "refusal_rules", [0, 1])
     assert asked.compared.first_pair() == ()
-    assert not {"reference", "two_judges"} & asked.offers()
+    assert not {"reference", "two_judges"} & asked.capabilities
     store(asked, "sst", "reader", [None, 1])
     assert asked.compared.first_pair() == ("refusal_rules", "reader")
-    assert {"reference", "two_judges"} <= asked.offers()
+    assert {"reference", "two_judges"} <= asked.capabilities
     assert asked.compared.pair().first == "refusal_rules"
     found = asked.compared.reference()
     assert found.name == "judge refusal_rules" and set(found.rows["judge"]) == {"reader"}
@@ -221,7 +220,7 @@ def test_judges_of_different_replies_are_no_pair_and_the_next_two_are(root):
 def test_one_judge_and_nobody_else_is_no_comparison(root):
     asked = study(["refusal_rules"])
     store(asked, "harmbench", "refusal_rules", [0, 1, 2, 2])
-    assert not {"reference", "two_judges", "crossed_rubrics"} & asked.offers()
+    assert not {"reference", "two_judges", "crossed_rubrics"} & asked.capabilities
     with pytest.raises(InputError, match="study small has no two judges with labels of the same replies, and no human"):
         asked.compared.reference()
 
@@ -266,7 +265,7 @@ def test_a_crossing_needs_replies_with_a_label_under_both_rubrics(root):
     for suite, judge, labels in (("sst", "reader", [None, None, None, 0]), ("sst", "strict-on-sst", [0, 1, 2, None])):
         store(asked, suite, judge, labels)
     asked = study(CROSSED)
-    assert asked.compared.crossings() == [] and "crossed_rubrics" not in asked.offers()
+    assert asked.compared.crossings() == [] and "crossed_rubrics" not in asked.capabilities
 
 
 def test_a_policy_s_labels_do_not_cross(root):
@@ -292,7 +291,7 @@ def test_crossed_rubrics_are_found_and_taken_apart(root):
     assert result.cells["ar"].tolist() == [0.75, 0.0, 0.5, 0.0]
     # Difference .75: rubric (.75 + .5) / 2, prompts (.25 + 0) / 2.
     assert result.effects["value"].tolist() == pytest.approx([0.75, 0.125, 0.625, 0.25, 5 / 6])
-    assert "crossed_rubrics" in asked.offers()
+    assert "crossed_rubrics" in asked.capabilities
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_empty_replies_are_read_by_the_policy(imported, empty, srr, ar, hcr):
 
 def test_an_import_offers_labels_two_judges_and_controls(imported):
     study = imported()
-    assert study.offers() == {"outcomes", "labels", "two_judges", "reference", "controls"}
+    assert study.capabilities == {"outcomes", "labels", "two_judges", "reference", "controls"}
     assert study.judges() == ["j1", "j2"]
     pair = study.compared.pair()
     assert (pair.first, pair.second) == ("j1", "j2")
@@ -77,7 +77,7 @@ def test_a_study_chooses_the_judge_that_its_figures_use(imported):
 def test_refusals_of_controls_are_unknown_without_reasons(imported, tmp_path):
     lines = [line.rsplit(",", 1)[0] for line in JUDGED.splitlines()]
     (tmp_path / "judged.csv").write_text("\n".join(lines) + "\n")
-    assert "controls" not in imported().offers()
+    assert "controls" not in imported().capabilities
 
 
 def test_an_unknown_judge_gets_the_nearest(imported):
@@ -91,7 +91,7 @@ def test_hand_labels_apply_only_to_the_reply_that_was_labelled(imported, tmp_pat
     labels.to_csv(tmp_path / "human.csv", index=False)
     study = imported(human_labels="human.csv")
     assert study.human_labels()["matches"].tolist() == [True, False]
-    assert "human_labels" in study.offers()
+    assert "human_labels" in study.capabilities
 
 
 def test_a_study_without_rows_says_what_to_run(tmp_path, monkeypatch):
@@ -107,7 +107,7 @@ def test_the_published_study_has_no_rows():
     study = Study.load("published")
     with pytest.raises(InputError, match="the paper prints no instance-level rows"):
         study.labels()
-    assert study.offers() == {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
+    assert study.capabilities == {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
     assert set(study.inputs()) >= {"published/table_a1.csv", "published/table6_confusion.csv", "models/cards.csv"}
     assert len(study.inputs()["published/table_a1.csv"]) == 64
 

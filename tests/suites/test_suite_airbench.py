@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from pathlib import Path
 
@@ -32,13 +31,6 @@ def whole(leaves: int = 314, areas: int = 16) -> list[list[str]]:
         ]
         for n in range(5694)
     ]
-
-
-def test_rows_become_prompts(tmp_path: Path) -> None:
-    table = airbench.load(write(tmp_path / "part.csv", [ROW]))
-    fields = ["suite", "prompt", "category", "subcategory", "expected"]
-    assert table[fields].to_numpy().tolist() == [["airbench", "Is red warm?", "Colours", "Red", "refuse"]]
-    assert json.loads(table["meta"][0]) == {"cate_idx": "1.1.1", "level_3": "Warm"}
 
 
 def test_the_whole_file_has_helm_s_ids_in_row_order(tmp_path: Path) -> None:
@@ -95,24 +87,9 @@ def test_upstream_s_files_cover_the_45_categories_of_level_3() -> None:
     assert len(airbench.FILES) == 43
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([[*ROW[:4], " "]], "row 1 has nothing in column 'prompt'"),
-        ([ROW[:4]], "row 1 does not have the header's 5 cells"),
-        ([], "has a header but no row"),
-    ],
-)
-def test_a_faulty_file_is_named(tmp_path: Path, rows: list[list[str]], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        airbench.load(write(tmp_path / "part.csv", rows))
-
-
 def test_the_public_part(public_data: Path) -> None:
     data = load_suite("airbench", public_data / "airbench" / "prompts_original_cac_subset.csv")
     assert (data.title, data.complete, data.rows_expected) == ("AIR-261", False, 5694)
     assert data.prompts["instance_id"].is_unique
     assert data.prompts["instance_id"].str.fullmatch("[0-9a-f]{12}").all()
     assert (data.prompts["category"].nunique(), data.prompts["subcategory"].nunique()) == (7, 16)
-    again = load_suite("airbench", public_data / "airbench" / "prompts_original_cac_subset.csv")
-    assert again.prompts.equals(data.prompts)

@@ -9,7 +9,7 @@ import pytest
 from slmsafety.errors import InputError
 from slmsafety.suites import bbq
 from slmsafety.suites.bbq_roles import roles
-from slmsafety.suites.catalogue import load_suite, title
+from slmsafety.suites.catalogue import SUITES, load_suite, title
 
 # What HELM's draw holds of each category: it depends on the number of lines alone.
 COMPOSITION = {
@@ -66,6 +66,7 @@ def test_the_draw_is_helm_s(eleven: Path) -> None:
     assert data.prompts["category"].value_counts().to_dict() == COMPOSITION
     assert data.prompts["instance_id"].tolist() == [f"id{n}" for n in range(57492, 58492)]
     assert set(data.prompts["expected"]) == {"answer"}
+    assert SUITES["bbq"].multiple_choice
 
 
 def test_the_draw_is_the_same_whatever_was_drawn_before(eleven: Path) -> None:

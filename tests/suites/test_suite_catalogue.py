@@ -6,29 +6,21 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.suites.catalogue import SUITES, inspect, load_suite, overview, title
+from slmsafety.suites.catalogue import SUITES, check_suite_name, inspect, load_suite, overview, title
 
 
-def test_the_catalogue_has_the_study_s_suites() -> None:
-    assert {name: (suite.title, suite.rows) for name, suite in SUITES.items()} == {
-        "demo_direct": ("Demo direct", 52),
-        "demo_framed": ("Demo framed", 52),
-        "harmbench": ("HarmBench", 400),
-        "sst": ("Simple Safety Tests", 100),
-        "airbench": ("AirBench", 5694),
-        "salad": ("SALAD", 21318),
-        "bbq": ("BBQ", 1000),
-        "bbq_full": ("BBQ full", 58492),
-        "xstest": ("XSTest", 450),
-    }
+def test_the_paper_s_suites_have_its_number_of_replies() -> None:
     paper = [SUITES[name].rows for name in ("airbench", "harmbench", "sst", "salad", "bbq")]
     assert 26 * sum(paper) == 741_312
 
 
-@pytest.mark.parametrize("name", ["demo_direct", "demo_framed"])
-def test_a_demo_suite_needs_nothing(name: str) -> None:
+PACKAGED = [name for name, suite in SUITES.items() if not suite.path_may_be]
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_a_suite_of_the_package_needs_nothing(name: str) -> None:
     data = load_suite(name)
-    assert (data.title, data.complete, data.rows_expected) == (SUITES[name].title, True, 52)
+    assert (data.title, data.complete, len(data.prompts)) == (SUITES[name].title, True, SUITES[name].rows)
     assert set(data.prompts["suite"]) == {name}
     with pytest.raises(InputError, match=f"suite {name} ships with the package"):
         load_suite(name, "own.csv")
@@ -42,11 +34,12 @@ def test_a_part_of_a_suite_says_so_in_its_title(tmp_path: Path) -> None:
     assert data.prompts["prompt"].tolist() == ["Is red warm?"]
 
 
-def test_every_suite_says_where_it_comes_from_and_how_to_get_it() -> None:
-    for name, suite in SUITES.items():
-        assert suite.licence and suite.upstream and suite.how, name
-        pinned = len(suite.revision) == 40
-        assert pinned != (name in ("demo_direct", "demo_framed", "salad")), name
+@pytest.mark.parametrize("name", SUITES)
+def test_a_suite_says_where_it_comes_from_and_how_to_get_it(name: str) -> None:
+    suite = SUITES[name]
+    assert suite.name == name
+    assert suite.title and suite.licence and suite.origin.repository and suite.how
+    assert suite.rows > 0
 
 
 def test_the_overview_has_a_text_for_every_suite_and_column() -> None:
@@ -71,9 +64,9 @@ def test_a_loaded_part_is_described_after_the_limit(tmp_path: Path) -> None:
         inspect("sst", tmp_path / "gone.csv")
 
 
-def test_a_title_of_an_unknown_suite_is_refused() -> None:
-    with pytest.raises(InputError, match="did you mean 'salad'"):
-        title("salda", pd.DataFrame())
+def test_a_suite_that_is_not_known_is_called_by_its_name() -> None:
+    assert title("mine", pd.DataFrame({"meta": ["{}", "{}"]})) == "mine"
+    assert title("mine", pd.DataFrame({"meta": []})) == "mine"
 
 
 def test_an_unknown_suite_is_named_with_its_nearest() -> None:
@@ -81,19 +74,36 @@ def test_an_unknown_suite_is_named_with_its_nearest() -> None:
         load_suite("harmbnech")
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"suite harmbench: there is no file '{tmp_path}/gone.csv'"):
-        load_suite("harmbench", tmp_path / "gone.csv")
+@pytest.mark.parametrize(
+    ("name", "path", "is_own", "message"),
+    [
+        ("harmbnech", None, False, "unknown suite 'harmbnech'; did you mean 'harmbench'"),
+        ("mine", None, False, "unknown suite 'mine'; valid: .*, or give 'path:' of your own"),
+        ("harmbnech", "a.csv", False, "'harmbnech' is nearly the known suite 'harmbench'; .* add 'own: true'"),
+        ("HarmBench", "a.csv", False, "nearly the known suite 'harmbench'"),
+        ("demo-direct", "a.csv", False, "nearly the known suite 'demo_direct'"),
+        ("BBQFull", "a.csv", False, "nearly the known suite 'bbq_full'"),
+        ("bbq2", "a.csv", False, "nearly the known suite 'bbq'"),
+        ("sst", "a.csv", True, "suite 'sst' is a known one; remove 'own: true'"),
+        ("my suite", "a.csv", False, "'my suite' cannot name a file"),
+        ("../up", "a.csv", True, "cannot name a file"),
+        ("", "a.csv", False, "cannot name a file"),
+    ],
+)
+def test_a_name_that_may_be_a_slip_is_refused(name: str, path: str | None, is_own: bool, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_suite_name(name, path, is_own)
 
 
-def test_public_files_load_under_their_titles(public_data: Path) -> None:
-    files = {
-        "HarmBench": ("harmbench", "harmbench/harmbench_behaviors_text_all.csv", True),
-        "HarmBench-80": ("harmbench", "harmbench/harmbench_behaviors_text_val.csv", False),
-        "HarmBench-320": ("harmbench", "harmbench/harmbench_behaviors_text_test.csv", False),
-        "Simple Safety Tests": ("sst", "sst/SimpleSafetyTests_test_cases.csv", True),
-    }
-    for heading, (name, file, complete) in files.items():
-        data = load_suite(name, public_data / file)
-        assert (data.title, data.complete) == (heading, complete)
-        assert data.prompts["instance_id"].is_unique
+@pytest.mark.parametrize(
+    ("name", "path", "is_own"),
+    [
+        *((name, path, False) for name in SUITES for path in (None, "a.csv")),
+        ("mine", "a.csv", False),
+        ("mine", "a.csv", True),
+        ("bbq2", "a.csv", True),
+        ("HarmBench", "a.csv", True),
+    ],
+)
+def test_a_known_name_and_a_name_of_one_s_own_are_accepted(name: str, path: str | None, is_own: bool) -> None:
+    check_suite_name(name, path, is_own)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slmsafety.errors import InputError
 from slmsafety.suites import demo
+from slmsafety.suites.catalogue import load_suite
 
+NAMES = (demo.DIRECT.name, demo.FRAMED.name)
 UNWANTED = re.compile(
     r"\b(weapon|bomb|gun|knife|explosi|drug|alcohol|poison|kill|murder|hurt|suicid|sex|nude|child|teenag|minor|"
     r"terror|virus|malware|hack|phish)"
@@ -22,7 +23,7 @@ UNWANTED = re.compile(
 
 @pytest.fixture(scope="module")
 def prompts() -> pd.DataFrame:
-    return pd.concat([demo.load(suite) for suite in demo.SUITES], ignore_index=True)
+    return pd.concat([load_suite(suite).prompts for suite in NAMES], ignore_index=True)
 
 
 def words(text: str) -> list[str]:
@@ -31,7 +32,7 @@ def words(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("suite", "prefix"), [("demo_direct", "dd"), ("demo_framed", "df")])
 def test_a_suite_has_its_forty_prompts_and_twelve_controls(suite: str, prefix: str) -> None:
-    table = demo.load(suite)
+    table = load_suite(suite).prompts
     assert set(table["suite"]) == {suite}
     assert table["expected"].value_counts().to_dict() == {"refuse": 40, "answer": 12}
     risks = table[table["expected"] == "refuse"]
@@ -46,7 +47,7 @@ def test_a_suite_has_its_forty_prompts_and_twelve_controls(suite: str, prefix: s
 
 
 def test_both_suites_share_their_risk_categories() -> None:
-    direct, framed = (demo.load(suite)["category"].value_counts().to_dict() for suite in demo.SUITES)
+    direct, framed = (load_suite(suite).prompts["category"].value_counts().to_dict() for suite in NAMES)
     assert direct == framed
 
 
@@ -58,7 +59,7 @@ def test_no_prompt_occurs_twice(prompts: pd.DataFrame) -> None:
 
 def test_direct_prompts_are_short_and_framed_ones_long(prompts: pd.DataFrame) -> None:
     lengths = prompts["prompt"].str.split().str.len()
-    direct, framed = (lengths[prompts["suite"] == suite] for suite in demo.SUITES)
+    direct, framed = (lengths[prompts["suite"] == suite] for suite in NAMES)
     assert direct.between(8, 15).all()
     assert framed.between(45, 90).all()
     sentences = prompts["prompt"].str.count(r"[.?!](?:\s|$)")
@@ -69,11 +70,6 @@ def test_direct_prompts_are_short_and_framed_ones_long(prompts: pd.DataFrame) ->
 def test_the_prompts_are_mild(prompts: pd.DataFrame) -> None:
     found = [match for text in prompts["prompt"] for match in UNWANTED.findall(text.casefold())]
     assert found == []
-
-
-def test_another_suite_is_unknown() -> None:
-    with pytest.raises(InputError, match="unknown demo suite 'demo_frame'; did you mean 'demo_framed'"):
-        demo.load("demo_frame")
 
 
 def benchmark_prompts(folder: Path) -> list[str]:

@@ -9,13 +9,12 @@ import huggingface_hub.constants
 import pytest
 
 from slmsafety.errors import InputError
+from slmsafety.suites import airbench, salad
 from slmsafety.suites.catalogue import SUITES, inspect, load_suite, overview
-from slmsafety.suites.hub import download
-from slmsafety.suites.source import present
-from slmsafety.suites.upstream import HUB, HubFiles
+from slmsafety.suites.hub import HubFiles
 
 ROW = "cate-idx,l2-name,l3-name,l4-name,prompt\n1.{n}.1,Colours,Warm,Red,From {n}?\n"
-PINNED = HUB["airbench"]
+PINNED, UNPINNED = airbench.SUITE.origin, salad.SUITE.origin
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def lay(cache: Path, source: HubFiles, commit: str, content: str) -> Path:
 
 def test_a_cached_data_set_is_read_in_the_card_s_order(cache: Path) -> None:
     snapshot = lay(cache, PINNED, PINNED.revision, ROW)
-    assert present("airbench") == (43, 43)
+    assert PINNED.present() == (43, 43)
     data = load_suite("airbench")
     assert data.prompts["prompt"].tolist() == [f"From {n}?" for n in range(1, 44)]
     assert data.title == "AIR-43"
@@ -53,7 +52,7 @@ def test_a_cached_data_set_is_read_in_the_card_s_order(cache: Path) -> None:
 def test_an_incomplete_cache_is_named(cache: Path) -> None:
     snapshot = lay(cache, PINNED, PINNED.revision, ROW)
     (snapshot / "category_7.csv").unlink()
-    assert present("airbench") == (42, 43)
+    assert PINNED.present() == (42, 43)
     with pytest.raises(InputError, match=r"category_7.csv|cannot get") as info:
         load_suite("airbench")
     assert "'path:'" in str(info.value)
@@ -62,7 +61,7 @@ def test_an_incomplete_cache_is_named(cache: Path) -> None:
 def test_another_revision_does_not_stand_in(cache: Path) -> None:
     lay(cache, PINNED, "0" * 40, ROW)
     with pytest.raises(InputError, match=f"cannot get data set {PINNED.repository} at revision {PINNED.revision}"):
-        download(PINNED)
+        PINNED.fetch()
 
 
 @pytest.mark.parametrize("name", ["airbench", "salad"])
@@ -97,5 +96,5 @@ def test_what_is_present_is_seen_without_a_network(cache: Path, monkeypatch: pyt
 def test_salad_is_its_one_file(cache: Path) -> None:
     levels = '"1-category": "a", "2-category": "b", "3-category": "c"'
     row = f'[{{{{"qid": 1, "question": "Is 1 even?", "source": "s", {levels}}}}}]'
-    lay(cache, HUB["salad"], "1" * 40, row)
+    lay(cache, UNPINNED, "1" * 40, row)
     assert load_suite("salad").prompts["instance_id"].tolist() == ["1"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
+from slmsafety.analysis.proportions import wilson_interval
 from slmsafety.records.schema import STATUSES
 
 SCORES = {"hcr": 0.0, "ar": 0.5, "srr": 1.0}
@@ -64,10 +64,8 @@ def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame
     for (suite, model), group in benign.groupby(["suite", "model"], sort=True):
         labelled = group[group["label"].notna()]
         n, refused = len(labelled), int((labelled["reason"] == "refusal").sum())
-        low, high = proportion_confint(refused, n, alpha=1 - confidence, method="wilson") if n else (np.nan, np.nan)
-        # Without float noise the limits at no and at every refusal are exactly 0 and 1.
-        low, high = 0.0 if n and refused == 0 else low, 1.0 if n and refused == n else high
-        rows.append((suite, model, n, refused, refused / n if n else np.nan, low, high, len(group) - n))
+        limits = wilson_interval(refused, n, confidence)
+        rows.append((suite, model, n, refused, refused / n if n else np.nan, *limits, len(group) - n))
     return pd.DataFrame(rows, columns=["suite", "model", "n", "refused", "rate", "low", "high", "missing"])
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
+from slmsafety.analysis.arrays import Floats
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS, percentile_interval
 from slmsafety.analysis.ties import snap
 
 
@@ -29,9 +30,7 @@ def rank_ranges(trajectories: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(range=frame["worst"] - frame["best"])
 
 
-def rank_agreement(
-    outcomes: pd.DataFrame, rng: np.random.Generator, resamples: int = 2000, confidence: float = 0.95
-) -> pd.DataFrame:
+def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: int = 2000) -> pd.DataFrame:
     """Return Kendall's tau-b of the mean scores of each two suites, with a bootstrap interval over models.
 
     Columns: suite_a, suite_b, tau (-1..1), low, high, n (models that both suites scored). tau is nan below two
@@ -44,8 +43,8 @@ def rank_agreement(
     for number, first in enumerate(suites):
         for second in suites[number + 1 :]:
             both = table[[first, second]].dropna().to_numpy()
-            low, high = _tau_interval(both, rng, resamples, confidence) if len(both) >= 10 else (np.nan, np.nan)
-            rows.append((first, second, tau(both[:, 0], both[:, 1]), low, high, len(both)))
+            limits = _tau_interval(both, rng, resamples) if len(both) >= FEWEST_CLUSTERS else (np.nan, np.nan)
+            rows.append((first, second, tau(both[:, 0], both[:, 1]), *limits, len(both)))
     return pd.DataFrame(rows, columns=["suite_a", "suite_b", "tau", "low", "high", "n"])
 
 
@@ -64,7 +63,7 @@ def size_steps(outcomes: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["suite", "family", "smaller", "larger", "change"])
 
 
-def tau(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def tau(a: Floats, b: Floats) -> float:
     """Return Kendall's tau-b (-1..1) with float noise read as ties; nan below two values or when one is constant."""
     if len(a) < 2:
         return float("nan")
@@ -82,13 +81,8 @@ def possible_ranks(printed: pd.Series) -> pd.DataFrame:
     return pd.DataFrame({"best": best, "worst": worst}, index=printed.index).astype("Int64")
 
 
-def _tau_interval(
-    pairs: NDArray[np.float64], rng: np.random.Generator, resamples: int, confidence: float
-) -> tuple[float, float]:
+def _tau_interval(pairs: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+    # Tau is no function of sums over models, so that every draw is computed by itself.
     draws = rng.integers(len(pairs), size=(resamples, len(pairs)))
     a, b = snap(pairs[:, 0]), snap(pairs[:, 1])
-    taus = np.array([kendalltau(a[draw], b[draw]).statistic for draw in draws])
-    if np.isnan(taus).all():
-        return np.nan, np.nan
-    low, high = np.nanquantile(taus, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    return percentile_interval(np.array([kendalltau(a[draw], b[draw]).statistic for draw in draws], float))

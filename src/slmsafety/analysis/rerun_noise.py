@@ -7,8 +7,8 @@ from itertools import takewhile
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
+from slmsafety.analysis.proportions import wilson_interval
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL, LABELS, SAFE
 
 _OPPOSITE = ({LABELS[HARMFUL], LABELS[SAFE]}, {"right", "wrong"})
@@ -57,10 +57,9 @@ RATES = ("n", *_CHANGED, "same_start", *_VERDICTS, *_FLIPS, "ar", "ar_again")
 
 
 def _counted(differs: pd.Series, confidence: float) -> tuple[int, float, float]:
-    """Return how many differ, and Wilson's limits of their share, exactly 0 and 1 at the ends."""
-    count, n = int(differs.sum()), len(differs)
-    low, high = proportion_confint(count, n, alpha=1 - confidence, method="wilson")
-    return count, 0.0 if count == 0 else float(low), 1.0 if count == n else float(high)
+    """Return how many differ, and Wilson's limits of their share."""
+    count = int(differs.sum())
+    return count, *wilson_interval(count, len(differs), confidence)
 
 
 def _ambiguity(group: pd.DataFrame, column: str) -> float:

@@ -59,6 +59,6 @@ _SHARES = ["hcr", "ar", "srr"]
 _NUMBERS = ["mean", *_SHARES, "s_adj"]
 
 
-def _touch(low_a: object, high_a: object, low_b: pd.Series, high_b: pd.Series) -> pd.Series:
-    """Whether two intervals share a point."""
-    return (low_b <= high_a + _NOISE) & (high_b >= low_a - _NOISE)  # type: ignore[operator]
+def _touch(low_a: pd.Series | int, high_a: pd.Series | int, low_b: pd.Series, high_b: pd.Series) -> pd.Series:
+    """Return whether two intervals share a point."""
+    return (low_b <= high_a + _NOISE) & (high_b >= low_a - _NOISE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ from slmsafety.importers.csv_text import read_csv_text
 from slmsafety.importers.json_files import Record, read_json, record
 from slmsafety.importers.rubric_scores import airbench_polarity, outcome
 from slmsafety.importers.tables import Imported, file_name
-from slmsafety.records.ids import content_id, text_id
+from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
-
-SUITE, SUITE_ROWS = "airbench", 5694
+from slmsafety.suites import airbench
 
 
 class _Prompt(Record):
@@ -44,36 +43,64 @@ class _Scored(Record):
         return self.prompt if isinstance(self.prompt, str) else self.prompt[0].prompt
 
 
-def read_airbench_scored(
-    path: Path,
-    *,
-    judge: str,
-    model: str,
-    polarity: str,
-    rubric_revision: str | None = None,
-    judge_empty: bool = False,
-) -> Imported:
-    """Return the prompts, responses and judgments of one scored file.
+@dataclass(frozen=True)
+class ScoredFile:
+    """What a scored file does not say of itself.
 
-    Needed in every row: cate-idx, l2-name, l3-name, l4-name, prompt, response, score, and reason or score_reason (in
-    JSON, a list of objects, with underscores). `polarity` says which end of the score is safe
-    (`rubric_scores.POLARITIES`). raw_value keeps the file's own score and `reason` its text; a score that is no number
-    has status unparsed and stays in raw_text. A blank reply has status empty_response, unless `judge_empty` takes the
-    judge's word for it. Ids are those of the suite's loader: id<row> in a file of all 5,694 rows, else a hash of
-    cate-idx and prompt. Raises InputError naming the file and the row, counted from 1 below the header.
+    Attributes
+    ----------
+    judge, model : str
+        Who judged whose replies.
+    polarity : {"post_swap", "pre_swap"}
+        Which end of the score is safe (`rubric_scores.POLARITIES`).
+    rubric_revision : str or None
+        The revision of the judge prompts, for the record.
     """
-    airbench_polarity(str(path), polarity, rubric_revision)
+
+    judge: str
+    model: str
+    polarity: str
+    rubric_revision: str | None = None
+
+
+def read_airbench_scored(path: Path, about: ScoredFile, judge_empty: bool = False) -> Imported:
+    """Read a scored file of AirBench's pipeline.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV, or JSON with a list of objects. Needed in every row: cate-idx, l2-name, l3-name, l4-name, prompt,
+        response, score, and reason or score_reason (in JSON with underscores).
+    about : ScoredFile
+        Judge, model and direction of the scores.
+    judge_empty : bool
+        Whether the judge's word on a blank reply counts; otherwise such a reply has status empty_response.
+
+    Returns
+    -------
+    Imported
+        The prompts, responses and judgments. raw_value keeps the file's own score and reason its text; a score that is
+        no number has status unparsed and stays in raw_text. Ids are those of the suite's loader
+        (`suites.airbench.instance_ids`).
+
+    Raises
+    ------
+    InputError
+        Naming the file and the row, counted from 1 below the header.
+    """
+    airbench_polarity(str(path), about.polarity, about.rubric_revision)
     rows = [record(_Scored, row, f"{path}: row {number}") for number, row in enumerate(_records(path), start=1)]
     if not rows:
         raise InputError(f"{path}: holds no rows")
-    meta = {"source": "airbench_scored", "polarity": polarity, "rubric_revision": rubric_revision}
+    meta = {"source": "airbench_scored", "polarity": about.polarity, "rubric_revision": about.rubric_revision}
     keys = {
-        "suite": SUITE,
-        "model": file_name(model),
-        "generation_id": content_id({"imported": "airbench_scored", "model": model}),
-        "judge_id": content_id({"imported_judge": judge, **meta}),
-        "judge": file_name(judge),
+        "suite": airbench.SUITE.name,
+        "model": file_name(about.model),
+        "generation_id": content_id({"imported": "airbench_scored", "model": about.model}),
+        "judge_id": content_id({"imported_judge": about.judge, **meta}),
+        "judge": file_name(about.judge),
     }
+    ids = airbench.instance_ids([(row.cate_idx, row.text) for row in rows])
     frame = pd.DataFrame(
         [
             {
@@ -87,15 +114,15 @@ def read_airbench_scored(
                 "response": row.response,
                 "finish_reason": "stop" if row.response.strip() else "empty",
                 "reason": row.reason,
-                **_verdict(row, polarity, judge_empty),
+                **_verdict(row, about.polarity, judge_empty),
             }
-            for instance_id, row in zip(_ids(rows), rows, strict=True)
+            for instance_id, row in zip(ids, rows, strict=True)
         ]
     )
-    about = [json.dumps({"cate_idx": row.cate_idx, "level_3": row.level_3}) for row in rows]
+    metas = [json.dumps({"cate_idx": row.cate_idx, "level_3": row.level_3}) for row in rows]
     return Imported(
         str(path),
-        frame.assign(meta=about).reindex(columns=list(PROMPTS.columns)),
+        frame.assign(meta=metas).reindex(columns=list(PROMPTS.columns)),
         frame.assign(meta="{}").reindex(columns=list(RESPONSES.columns)),
         frame.assign(meta=json.dumps(meta)).reindex(columns=list(JUDGMENTS.columns)),
     )
@@ -128,16 +155,3 @@ def _verdict(row: _Scored, polarity: str, judge_empty: bool) -> dict[str, Any]:
     if row.response.strip() or judge_empty:
         return verdict
     return {**verdict, "status": "empty_response", "label": None}
-
-
-def _ids(rows: list[_Scored]) -> list[str]:
-    """The ids that the suite's loader gives to these rows (suites/airbench.py)."""
-    if len(rows) == SUITE_ROWS:
-        return [f"id{number}" for number in range(len(rows))]
-    seen: Counter[str] = Counter()
-    ids = []
-    for row in rows:
-        name = text_id(f"{row.cate_idx}\n{row.text}")
-        seen[name] += 1
-        ids.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return ids

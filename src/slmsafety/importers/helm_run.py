@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,36 +44,62 @@ _JUDGES = {"": "gpt-4o-2024-05-13", "gpt_": "gpt-4o-2024-05-13", "llama_": "llam
 _WHICH = ("max_eval_instances", "num_trials", "num_train_trials")
 
 
-def read_helm_run(
-    folder: Path,
-    *,
-    model: str | None = None,
-    polarity: str | None = None,
-    rubric_revision: str | None = None,
-    helm_version: str | None = None,
-    judge_empty: bool = False,
-) -> Imported:
-    """Return the prompts, responses and judgments of a HELM run folder, one judgment a reply and judge.
+@dataclass(frozen=True)
+class RunOptions:
+    """What a HELM run's folder does not say, or what should be read in its place.
 
-    `model` renames the run's model. AirBench scores have had two directions, and a run does not record its own: one of
-    `polarity`, `helm_version` and `rubric_revision` must decide it (`rubric_scores.airbench_polarity`). Ids are HELM's:
-    BehaviorID, or a position id<row> in AirBench and Simple Safety Tests. raw_value is the judge's own score, reason
-    its own words; a missing label has its cause in `meta` (`helm_verdicts.read_verdict`), and so has a blank reply,
-    whose verdict counts only under `judge_empty`.
-    Raises InputError with one line for another scenario, an open direction, a score that is not the one in
-    per_instance_stats.json, and all that `helm_files.read_run` refuses.
+    Attributes
+    ----------
+    model : str or None
+        Another name for the run's model, such as a card's id.
+    polarity : {"post_swap", "pre_swap"} or None
+        Which end of AirBench's scores is safe (`rubric_scores.POLARITIES`); one of the three must decide it.
+    rubric_revision, helm_version : str or None
+        The revision of AirBench's data, or the version of HELM, which imply it (`rubric_scores.airbench_polarity`).
+    """
+
+    model: str | None = None
+    polarity: str | None = None
+    rubric_revision: str | None = None
+    helm_version: str | None = None
+
+
+def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty: bool = False) -> Imported:
+    """Read a HELM run folder of AirBench, HarmBench or Simple Safety Tests.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder as helm-run leaves it (`helm_files.FILES`).
+    options : RunOptions
+        The model's name, and the direction of AirBench's scores, which have had two and whose run records neither.
+    judge_empty : bool
+        Whether the verdict on a blank reply counts; otherwise such a reply has status empty_response.
+
+    Returns
+    -------
+    Imported
+        The prompts, the responses and one judgment a reply and judge. Ids are HELM's: BehaviorID, or a position
+        id<row> in AirBench and Simple Safety Tests. raw_value is the judge's own score, reason its own words; a
+        missing label has its cause in meta (`helm_verdicts.read_verdict`).
+
+    Raises
+    ------
+    InputError
+        One line for another scenario, an open direction, a score that is not the one in per_instance_stats.json, and
+        all that `helm_files.read_run` refuses.
     """
     run = read_run(folder)
     scenario = run.spec.scenario_spec.class_name.rsplit(".", 1)[-1]
     if scenario not in _SUITES:
         raise unknown("HELM scenario", scenario, _SUITES, str(folder))
     suite = _SUITES[scenario]
-    given = {"polarity": polarity, "rubric_revision": rubric_revision, "helm_version": helm_version}
+    given = {key: value for key, value in asdict(options).items() if key != "model"}
     about = given | {"polarity": _direction(suite, run, folder, given), "source": "helm"}
     adapter = {key: value for key, value in run.spec.adapter_spec.model_dump().items() if key not in _WHICH}
     keys = {
         "suite": suite.name,
-        "model": file_name(model or run.spec.adapter_spec.model),
+        "model": file_name(options.model or run.spec.adapter_spec.model),
         "generation_id": content_id({"imported": "helm", "adapter": json.dumps(adapter, sort_keys=True)}),
     }
     prompts, responses, judgments = [], [], []

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.suites import airbench
 
 POST_SWAP, PRE_SWAP = "post_swap", "pre_swap"
 POLARITIES = {POST_SWAP: "1 = refused", PRE_SWAP: "1 = assisted"}
-# The revision of AirBench's data that HELM reads since 0.5.5; its judge prompts are from after the swap.
-HELM_REVISION = "976d9fbb0f52bce704dcbef5bd7a2652e65f2a21"
+# HELM reads this revision of AirBench's data since 0.5.5; its judge prompts are from after the swap.
+HELM_REVISION = airbench.SUITE.revision
 _PINNED_SINCE = (0, 5, 5)
 
 

@@ -31,7 +31,7 @@ _OPENING = re.compile(rf"{_DRESS}([A-C])(?:[)\].:*]|\s*\n)")
 _MARKED = re.compile(r"(?<![\w'])([A-C])[)\].:]")
 
 
-class Reading(NamedTuple):
+class Letters(NamedTuple):
     """The letter by each reading; None where it finds none, and exact is "" for a reply of white space only."""
 
     exact: str | None
@@ -62,11 +62,11 @@ def measure(rows: pd.DataFrame) -> pd.DataFrame:
     return frame.astype({"raw_value": "float64"})
 
 
-def read(response: str, options: dict[str, str]) -> Reading:
+def read(response: str, options: dict[str, str]) -> Letters:
     """Return the letters that a reply gives by both readings; `options` maps letters to the options' texts."""
     text = response.strip()
     exact = text if text == "" or text in options else None
-    return Reading(exact, _tolerant(response, options))
+    return Letters(exact, _tolerant(response, options))
 
 
 def _tolerant(response: str, options: dict[str, str]) -> str | None:

@@ -1,37 +1,26 @@
-"""The judges by name. A judge is a module with `definition()` (what its judge_id hashes) and `measure(rows)`."""
+"""The judges that are known by name, and the judgments table made of a judge's verdicts and of blank replies."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
 
 import pandas as pd
 
 from slmsafety.judging import bbq_letter, refusal_rules
+from slmsafety.judging.base import REPLY_KEY, Judge, Measure, MeasuringJudge
 from slmsafety.judging.empty_replies import HELM_RELEASE, empty_policy
 from slmsafety.judging.offline import judge as offline
 from slmsafety.judging.parsers.helm import empty_verdict
-from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS
 
-JUDGES: dict[str, ModuleType] = {"refusal_rules": refusal_rules, "offline": offline, "bbq_letter": bbq_letter}
+# Another judge by name is one more line here.
+_SOURCES: dict[str, Measure] = {"refusal_rules": refusal_rules, "offline": offline, "bbq_letter": bbq_letter}
+JUDGES: dict[str, MeasuringJudge] = {name: MeasuringJudge(name, source) for name, source in _SOURCES.items()}
 # The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
 MULTIPLE_CHOICE_JUDGE = "bbq_letter"
-KEYS = ["suite", "instance_id", "model", "generation_id"]
 
 
 def sends_empty(empty: str, suite: str) -> bool:
-    """Return whether a study sends the empty replies of a suite to its judges (`reading.empty_policy`)."""
+    """Return whether a study sends the empty replies of a suite to its judges (`empty_replies.empty_policy`)."""
     return empty_policy(empty, suite) == "judge"
-
-
-def work_id(name: str, definition: dict[str, Any], empty_sent: bool) -> str:
-    """Return the id of a judge's work by what defines it: the same rules on the same kind of input, the same id.
-
-    To judge empty replies as well is other work.
-    """
-    return content_id({"judge": name, **definition, "sends_empty": empty_sent})
 
 
 def empty_rows(rows: pd.DataFrame, name: str, judge_key: str, empty: str) -> pd.DataFrame:
@@ -39,30 +28,40 @@ def empty_rows(rows: pd.DataFrame, name: str, judge_key: str, empty: str) -> pd.
 
     Under a release of HELM its constant stands in raw_value, with the reason short_circuit.
     """
-    frame = rows[KEYS].reset_index(drop=True).assign(judge_id=judge_key, judge=name, status="empty_response")
+    frame = rows[REPLY_KEY].reset_index(drop=True).assign(judge_id=judge_key, judge=name, status="empty_response")
     if empty.startswith(HELM_RELEASE):
         constant = empty_verdict(empty.removeprefix(HELM_RELEASE))
         frame = frame.assign(raw_value=constant.raw_value, reason=constant.reason)
     return frame.reindex(columns=list(JUDGMENTS.columns))
 
 
-def judgments(
-    rows: pd.DataFrame, name: str, judge_key: str, empty: str, measure: Callable[[pd.DataFrame], pd.DataFrame]
-) -> pd.DataFrame:
-    """Return the judgments of replies to one suite by what measures them, one row each and in their order.
+def judgments(rows: pd.DataFrame, judge: Judge, judge_key: str, empty: str) -> pd.DataFrame:
+    """Return the judgments of replies to one suite, one row each and in their order.
 
-    `rows` holds suite, instance_id, model, generation_id, prompt, meta (of the prompt), expected, response and
-    finish_reason. An empty reply gets status empty_response without being sent, unless the study sends them.
+    Parameters
+    ----------
+    rows : DataFrame
+        The replies as `Judge.judge` takes them; their keys are unique.
+    judge : Judge
+        What judges them.
+    judge_key : str
+        The judge_id of its work.
+    empty : str
+        The study's policy for empty replies. They get status empty_response without being sent, unless it is to send
+        them.
+
+    Returns
+    -------
+    DataFrame
+        The columns of the judgments table.
     """
-    rows = rows.reset_index(drop=True)
     sent = rows["finish_reason"].ne("empty")
     if len(rows) and sends_empty(empty, str(rows["suite"].iloc[0])):
         sent[:] = True
-    parts = [empty_rows(rows[~sent], name, judge_key, empty).set_axis(rows.index[~sent])]
-    if sent.any():
-        measured = measure(rows[sent])
-        if len(measured) != sent.sum():
-            raise ValueError(f"judge {name} returned {len(measured)} rows for {int(sent.sum())} replies")
-        found = rows.loc[sent, KEYS].join(measured.set_axis(rows.index[sent])).assign(judge_id=judge_key, judge=name)
-        parts.append(found.reindex(columns=list(JUDGMENTS.columns)))
-    return pd.concat([part for part in parts if len(part)] or parts).sort_index()
+    parts = [empty_rows(rows[~sent], judge.name, judge_key, empty)]
+    for frame in judge.judge(rows[sent]):
+        said = frame.assign(judge_id=judge_key, judge=judge.name)
+        parts.append(said.reindex(columns=list(JUDGMENTS.columns)))
+    found = pd.concat([part for part in parts if len(part)] or parts).set_index(REPLY_KEY)
+    order = pd.MultiIndex.from_frame(rows[REPLY_KEY])
+    return found.reindex(order).reset_index()[list(JUDGMENTS.columns)]

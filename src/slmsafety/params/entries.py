@@ -1,4 +1,4 @@
-"""What a study's parameters are made of: its suites, its models, how replies are generated (judges: `judge_entry`)."""
+"""What a study's parameters are made of: suites, models, how replies are generated and measured."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.judging.rubrics.registry import RUBRIC_OF
 from slmsafety.models.cards import card
 from slmsafety.models.packages import EN_CORE_WEB_SM, GEMMA3_BASE, MINILM, SMOLLM2
 from slmsafety.models.source import Source
 from slmsafety.paths import data_path
-from slmsafety.suites.catalogue import SUITES
+from slmsafety.suites.catalogue import MULTIPLE_CHOICE, check_suite_name
 
 # Names become names of files, to which the store adds some 60 characters, of at most 255.
 NAME_LENGTH = 100
@@ -25,20 +35,52 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
-class SuiteParams(Strict):
-    """A suite by name: the path of its file (else downloaded), the size of a seeded sample, its own token limit."""
+FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
-    name: str
+
+def by_name(key: str) -> BeforeValidator:
+    """Return the rule that an entry may be a text alone: the value of its first key."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+
+
+class SuiteParams(Strict):
+    """A suite of a study.
+
+    Attributes
+    ----------
+    name : str
+        A known suite (`slmsafety suites`), or a name of one's own for the prompts in `path`.
+    path : str or None
+        The file, or folder of files, that the prompts are read from; a known suite is downloaded without it.
+    own : bool
+        Insist that a name which looks like a known suite's is one's own.
+    rubric : str or None
+        What a language model follows as a judge of this suite, unless its own entry says otherwise: a rubric's name,
+        or the path of a rubric file (.yaml). Without it a known suite has its own rubric.
+    limit : int or None
+        The number of prompts of a seeded sample; all without it.
+    max_new_tokens : int or None
+        The suite's own limit of tokens a reply.
+    """
+
+    name: str = Field(pattern=FILE_NAME, max_length=NAME_LENGTH)
     path: str | None = None
+    own: bool = False
+    rubric: str | None = None
     limit: int | None = Field(default=None, gt=0)
     max_new_tokens: int | None = Field(default=None, gt=0)
 
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in SUITES:
-            raise unknown("suite", name, SUITES)
-        return name
+    @model_validator(mode="after")
+    def _named(self) -> SuiteParams:
+        check_suite_name(self.name, self.path, self.own)
+        if self.rubric is not None and self.name in MULTIPLE_CHOICE:
+            raise InputError(f"suite '{self.name}' is multiple choice: it has no rubric; remove the key 'rubric'")
+        return self
+
+    @property
+    def rubric_name(self) -> str | None:
+        """The rubric that the suite brings: the entry's, or the known suite's own; None where there is none."""
+        return self.rubric or RUBRIC_OF.get(self.name)
 
 
 class ModelParams(Strict):
@@ -49,7 +91,7 @@ class ModelParams(Strict):
     behind an endpoint has a chat template, so that a base model there needs raw.
     """
 
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=NAME_LENGTH)
+    id: str = Field(pattern=FILE_NAME, max_length=NAME_LENGTH)
     hub: str | None = None
     folder: str | None = None
     gguf: str | None = None
@@ -104,12 +146,14 @@ class MetricParams(Strict):
     """The reference models of the metrics, and the processes on a CPU that share the work.
 
     Each model is a source: `hub` (with a `revision`), `folder`, or a package, which needs no network. The perplexity's
-    may be a `gguf` too; its default stands in for GPT-2, whose weights no package holds.
+    may be a `gguf` too; its default stands in for GPT-2, whose weights no package holds. `own` names a user's own
+    metrics, each by the import path or the file of its module (docs/extending.md).
     """
 
     perplexity: Source = Source(package=SMOLLM2)
     encoder: Source = Source(package=MINILM)
     parser: Source = Source(package=EN_CORE_WEB_SM)
+    own: tuple[str, ...] = ()
     workers: int = Field(default=1, gt=0)
 
     @field_validator("perplexity", "encoder", "parser", mode="before")
@@ -150,7 +194,8 @@ def first_problem(
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return InputError(f"{source}: {cause}")
-    where = ".".join(str(part) for part in first["loc"])
+    # Which of several kinds an entry is stands in the location as a tag of two words; no key has a blank.
+    where = ".".join(str(part) for part in first["loc"] if " " not in str(part))
     if first["type"] == "extra_forbidden":
         *parents, key = first["loc"]
         return unknown("key", key, keys_at(parents), source)

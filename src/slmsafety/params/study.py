@@ -6,19 +6,20 @@ A misspelt key must stop a run before it starts, since papermill itself runs the
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.empty_replies import empty_policy
 from slmsafety.judging.llm.cost import Price
-from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
-from slmsafety.judging.rubrics.registry import rubric_of
+from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
+from slmsafety.judging.rubrics.base import RubricChoice
+from slmsafety.judging.rubrics.registry import RUBRICS, build
+from slmsafety.metrics.own import own_metric
 from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import (
     NAME_LENGTH,
@@ -27,12 +28,17 @@ from slmsafety.params.entries import (
     ModelParams,
     Strict,
     SuiteParams,
+    by_name,
     first_problem,
 )
 from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry
-from slmsafety.params.judge import REFUSALS, JudgeParams
+from slmsafety.params.judges.base import REFUSALS, JudgeEntry
+from slmsafety.params.judges.endpoint import EndpointJudge, is_rubric_file
+from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
 from slmsafety.paths import data_path, is_file, project_root
+from slmsafety.plugins import load_plugin
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
+from slmsafety.yaml_files import read_yaml
 
 
 class StudyParams(Strict):
@@ -40,46 +46,18 @@ class StudyParams(Strict):
 
     name: str = Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$", max_length=NAME_LENGTH)
     kind: Literal["published", "run", "imported"]
-    suites: tuple[SuiteParams, ...] = ()
-    models: tuple[ModelParams, ...] = ()
+    suites: tuple[Annotated[SuiteParams, by_name("name")], ...] = ()
+    models: tuple[Annotated[ModelParams, by_name("id")], ...] = ()
     generation: GenerationParams = GenerationParams()
     metrics: MetricParams = MetricParams()
     judges: tuple[JudgeParams, ...] = ()
     empty: str = "missing"
     judged_csv: str | None = None
-    helm_runs: tuple[HelmRunEntry, ...] = ()
+    helm_runs: tuple[Annotated[HelmRunEntry, by_name("path")], ...] = ()
     airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
     human_labels: str | None = None
     on_demand: bool = False
     seed: int = Field(default=1337, ge=0, lt=2**32)
-
-    @field_validator("suites", mode="before")
-    @classmethod
-    def _names_are_suites(cls, value: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            return value
-        return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
-
-    @field_validator("models", mode="before")
-    @classmethod
-    def _ids_are_models(cls, value: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            return value
-        return [{"id": entry} if isinstance(entry, str) else entry for entry in value]
-
-    @field_validator("judges", mode="before")
-    @classmethod
-    def _names_are_judges(cls, value: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            return value
-        return [{"name": entry} if isinstance(entry, str) else entry for entry in value]
-
-    @field_validator("helm_runs", mode="before")
-    @classmethod
-    def _folders_are_runs(cls, value: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            return value
-        return [{"path": entry} if isinstance(entry, str) else entry for entry in value]
 
     @field_validator("empty")
     @classmethod
@@ -93,14 +71,9 @@ class StudyParams(Strict):
         for key in needs:
             if not getattr(self, key):
                 raise InputError(f"key '{key}' is missing or empty; a study of kind '{self.kind}' needs it")
-        if self.kind == "imported" and not any(getattr(self, key) for key in _SOURCES):
-            raise InputError(f"a study of kind 'imported' needs one of the keys {', '.join(_SOURCES)}")
-        if self.kind == "imported" and any(suite.limit or suite.max_new_tokens for suite in self.suites):
-            raise InputError("in a study of kind 'imported' a suite has a name and a path only: its replies are there")
-        for judge in self.judges if self.kind == "imported" else ():
-            if judge.model_fields_set != {"name"}:
-                raise InputError(f"in a study of kind 'imported' judge '{judge.name}' is a name alone: it has judged")
-        paid = [*(model.endpoint for model in self.models), *(judge.endpoint for judge in self.judges)]
+        if self.kind == "imported":
+            self._check_imported()
+        paid = [*(model.endpoint for model in self.models), *(judge.calls_endpoint for judge in self.judges)]
         if self.on_demand and any(paid):
             raise InputError("on_demand makes what a notebook misses, and must not pay for it; remove it (endpoints)")
         if (self.name == "published") != (self.kind == "published"):
@@ -117,8 +90,8 @@ class StudyParams(Strict):
             self._check_templates()
             for suite in self.suites:
                 if not self.judges_of(suite.name):
-                    kind = MULTIPLE_CHOICE_JUDGE if suite.name in MULTIPLE_CHOICE else "a judge of labels"
-                    raise InputError(f"suite '{suite.name}' has no judge; add {kind} to 'judges'")
+                    wanted = MULTIPLE_CHOICE_JUDGE if suite.name in MULTIPLE_CHOICE else "a judge of labels"
+                    raise InputError(f"suite '{suite.name}' has no judge; add {wanted} to 'judges'")
         listed = {"suite": [suite.name for suite in self.suites], "model": self.model_ids, "judge": self.judge_names}
         for kind, names in listed.items():
             for name in names:
@@ -136,13 +109,35 @@ class StudyParams(Strict):
         """The names of the study's judges, in the order of the parameters."""
         return tuple(judge.name for judge in self.judges)
 
-    def judges_of(self, suite: str) -> list[JudgeParams]:
+    def judges_of(self, suite: str) -> list[JudgeEntry]:
         """Return the study's judges that read a suite."""
-        return [judge for judge in self.judges if judge.reads(suite)]
+        (entry,) = (entry for entry in self.suites if entry.name == suite)
+        return [judge for judge in self.judges if judge.reads(entry)]
 
-    def judged_models(self, judge: JudgeParams) -> tuple[str, ...]:
+    @property
+    def endpoint_judges(self) -> list[EndpointJudge]:
+        """The study's judges behind endpoints."""
+        return [judge for judge in self.judges if isinstance(judge, EndpointJudge)]
+
+    def suites_of(self, judge: JudgeEntry) -> list[SuiteParams]:
+        """Return the study's suites that a judge reads."""
+        return [suite for suite in self.suites if judge.reads(suite)]
+
+    def judged_models(self, judge: JudgeEntry) -> tuple[str, ...]:
         """Return the ids of the models whose replies a judge reads: all, unless its entry names some."""
         return tuple(model for model in self.model_ids if not judge.models or model in judge.models)
+
+    def _check_imported(self) -> None:
+        """Refuse a study of other tools' runs without a source, or with entries of an own run."""
+        if not any(getattr(self, key) for key in _SOURCES):
+            raise InputError(f"a study of kind 'imported' needs one of the keys {', '.join(_SOURCES)}")
+        if any(suite.model_fields_set - {"name", "path"} for suite in self.suites):
+            raise InputError("in a study of kind 'imported' a suite has a name and a path only: its replies are there")
+        for judge in self.judges:
+            if judge.model_fields_set != {"name"}:
+                raise InputError(
+                    f"in a study of kind 'imported' judge '{judge.name}' takes no other keys: its labels are imported"
+                )
 
     def _check_templates(self) -> None:
         """Refuse a base model behind an endpoint that would be asked as in a chat."""
@@ -157,41 +152,29 @@ class StudyParams(Strict):
     def _check_judges(self) -> None:
         """Refuse a judge that nobody knows, and one that is to read what the study does not have."""
         for judge in self.judges:
-            if judge.endpoint is None and judge.adapter is None and judge.name not in JUDGES:
-                raise unknown("judge", judge.name, JUDGES)
-            for suite in judge.suites:
-                if suite not in [entry.name for entry in self.suites]:
-                    raise unknown("suite", suite, [entry.name for entry in self.suites], f"judge '{judge.name}'")
-                if not judge.reads(suite):
-                    raise InputError(f"judge '{judge.name}' cannot read suite '{suite}'")
-                if judge.endpoint is not None and judge.rubric == "auto":
-                    rubric_of(suite)
-            if judge.endpoint is not None:
-                self._check_airbench(judge)
-            if judge.mapping in ("platt", "isotonic") and self.human_labels is None:
-                raise InputError(f"mapping {judge.mapping} of judge '{judge.name}' needs the key 'human_labels'")
-            for entry in self.suites if judge.mapping == "semantic" else ():
-                rules = [other for other in self.judges_of(entry.name) if other.name == REFUSALS]
-                read = {model for other in rules for model in self.judged_models(other)}
-                if judge.reads(entry.name) and not read.issuperset(self.judged_models(judge)):
-                    raise InputError(
-                        f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too, and its models"
-                    )
+            for name in judge.suites:
+                entry = next((entry for entry in self.suites if entry.name == name), None)
+                if entry is None:
+                    raise unknown("suite", name, [entry.name for entry in self.suites], f"judge '{judge.name}'")
+                if not judge.reads(entry):
+                    raise InputError(f"judge '{judge.name}' cannot read suite '{name}'")
+            judge.check_suites(self.suites_of(judge))
+            self._check_mapping(judge)
             for model in judge.models:
                 if model not in self.model_ids:
                     raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")
 
-    def _check_airbench(self, judge: JudgeParams) -> None:
-        """Refuse AirBench's rubric, whose prompts go by category, on another suite, and its keys without it."""
-        suites = [suite.name for suite in self.suites if judge.reads(suite.name)]
-        if judge.rubric == "airbench" and suites != ["airbench"]:
-            raise InputError(
-                f"judge '{judge.name}' has rubric airbench, which reads that suite; give suites: [airbench]"
-            )
-        if judge.rubric not in ("auto", "airbench") or "airbench" not in suites:
-            for key in ("polarity", "judge_prompts", "rubric_revision"):
-                if getattr(judge, key) != type(judge).model_fields[key].default:
-                    raise InputError(f"judge '{judge.name}' has the key '{key}'; it belongs to rubric airbench")
+    def _check_mapping(self, judge: JudgeEntry) -> None:
+        """Refuse a mapping that needs what the study does not have: labels by people, or refusals by rules."""
+        if judge.label_mapping in ("platt", "isotonic") and self.human_labels is None:
+            raise InputError(f"mapping {judge.label_mapping} of judge '{judge.name}' needs the key 'human_labels'")
+        for entry in self.suites_of(judge) if judge.label_mapping == "semantic" else ():
+            rules = [other for other in self.judges_of(entry.name) if other.name == REFUSALS]
+            read = {model for other in rules for model in self.judged_models(other)}
+            if not read.issuperset(self.judged_models(judge)):
+                raise InputError(
+                    f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too, and its models"
+                )
 
 
 _SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
@@ -203,25 +186,29 @@ _KEYS: dict[str, set[str]] = {
 }
 
 
-def load_params(study: str | Path | dict[str, Any]) -> tuple[StudyParams, str]:
-    """Return the validated parameters and what they came from, for messages.
+def load_params(study: str | Path | dict[str, Any]) -> StudyParams:
+    """Return a study's validated parameters.
 
-    `study` is a name (params/<name>.yaml), a path to a YAML file with the one key `study`, or the mapping below that
-    key. Raises InputError with one line that names the file and the key.
+    Parameters
+    ----------
+    study : str, Path or dict
+        A name (params/<name>.yaml), the path of a YAML file with the one key `study`, or the mapping below that key.
+
+    Raises
+    ------
+    InputError
+        One line that names the file and the key.
     """
     if isinstance(study, dict):
-        return _validated(study, "parameter study"), "parameter study"
+        return _validated(study, "parameter study")
     path = _params_file(str(study))
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
-    except (yaml.YAMLError, ValueError, OSError) as error:  # a date that is none is a ValueError
-        raise InputError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from error
+    content = read_yaml(path)
     if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
         raise InputError(f"{path}: needs one top-level key 'study' that holds a mapping")
     for key in content:
         if key != "study":
             raise unknown("top-level key", key, ["study"], str(path))
-    return _validated(content["study"], str(path)), str(path)
+    return _validated(content["study"], str(path))
 
 
 def study_names() -> list[str]:
@@ -239,25 +226,6 @@ def injected_names(namespace: Mapping[str, Any]) -> list[str]:
         for target in statement.targets
         if isinstance(target, ast.Name)
     ]
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML in which a key that stands twice is an error: plain YAML would take the last one in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the mapping, or raise a YAML error naming the key and its line."""
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            problem = None
-            if not isinstance(key, Hashable):
-                problem = "a key is a list or a mapping; a key is a word"
-            elif key in seen:
-                problem = f"key '{key}' stands twice"
-            if problem is not None:
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
 
 
 def _params_file(study: str) -> Path:
@@ -278,33 +246,41 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
         params = StudyParams.model_validate(mapping)
     except ValidationError as error:
         raise first_problem(error, source, _keys_at) from error
-    root = project_root()
-    given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
-    given += [entry.path for entry in (*params.helm_runs, *params.airbench_scored)]
-    for text in filter(None, given):
-        try:
-            data_path(text, root)
-        except InputError as problem:
-            raise InputError(f"{source}: {problem}") from problem
     try:
-        for model in params.models:
-            model.source(root)
-        for judge in params.judges:
-            judge.check_files(root)
-        params.metrics.sources(root)
+        _check_files(params, project_root())
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
     if params.human_labels:
-        read_human_labels(data_path(params.human_labels, root))
+        read_human_labels(data_path(params.human_labels, project_root()))
     return params
+
+
+def _check_files(params: StudyParams, root: Path) -> None:
+    """Raise InputError for a path, a rubric file or a module that the parameters name and that is not right."""
+    given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
+    given += [entry.path for entry in (*params.helm_runs, *params.airbench_scored)]
+    for text in filter(None, given):
+        data_path(text, root)
+    for suite in params.suites:
+        if suite.rubric is not None and not is_rubric_file(suite.rubric) and suite.rubric not in RUBRICS:
+            raise unknown("rubric", suite.rubric, RUBRICS, f"suite '{suite.name}' (or a path ending in .yaml)")
+        if suite.rubric is not None and is_rubric_file(suite.rubric):
+            build(RubricChoice(name=data_path(suite.rubric, root)))
+    for model in params.models:
+        model.source(root)
+    for judge in params.judges:
+        judge.check_files(root)
+    params.metrics.sources(root)
+    for name in params.metrics.own:
+        own_metric(load_plugin(name, root))
 
 
 def _keys_at(parents: list[int | str]) -> list[str]:
     """The valid keys of the mapping that a pydantic location points into."""
-    nested: dict[str, type[BaseModel]] = {
+    nested: Mapping[str, type[BaseModel]] = {
+        **JUDGE_KINDS,
         "suites": SuiteParams,
         "models": ModelParams,
-        "judges": JudgeParams,
         "model": ModelParams,
         "generation": GenerationParams,
         "metrics": MetricParams,

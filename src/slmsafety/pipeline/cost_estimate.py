@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -10,23 +9,21 @@ import pandas as pd
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import request_tokens, text_tokens
 from slmsafety.judging.llm.judge import LlmJudge
-from slmsafety.judging.registry import sends_empty
 from slmsafety.judging.rubrics.base import HELM_TOKENS
 from slmsafety.params.entries import SuiteParams
-from slmsafety.params.judge import JudgeParams
-from slmsafety.params.study import StudyParams
-from slmsafety.pipeline.collect import expected_rows
-from slmsafety.pipeline.judge import judge_id, judge_todo, llm_judge
-from slmsafety.pipeline.run import generation_ids, settings
-from slmsafety.pipeline.shards import Place
-from slmsafety.records.schema import JUDGMENTS, PROMPTS
+from slmsafety.params.judges.endpoint import EndpointJudge
+from slmsafety.pipeline.endpoint_judges import ServedJudge
+from slmsafety.pipeline.judge import judge_todo
+from slmsafety.pipeline.judges import sends_empty, study_judge
+from slmsafety.pipeline.run import Run
+from slmsafety.pipeline.status import expected_rows
+from slmsafety.records.schema import PROMPTS
 from slmsafety.records.store import Partition
 
 # Where there is no text to count: tokens of a prompt, of a verdict, and seconds that a server takes for a call.
 PROMPT_TOKENS, VERDICT_TOKENS, SECONDS = 100, 60, 2.0
 # Tokens of a judge's prompt that is not here: AirBench's have about so many.
 FRAME_TOKENS = 600
-NONE = pd.DataFrame({"finish_reason": []}), 0
 COLUMNS = ["judge", "suite", "calls", "counted", "input_tokens", "output_tokens", "dollars", "most_dollars", "minutes"]
 
 
@@ -38,75 +35,69 @@ class Calls(NamedTuple):
     tokens: float
 
 
-def estimate(params: StudyParams, folder: Path, root: Path) -> pd.DataFrame:
-    """Return judge, suite, calls, counted, input_tokens, output_tokens, dollars, most_dollars and minutes.
+def estimate(run: Run) -> pd.DataFrame:
+    """Return what judging over endpoints will take, over what is not judged yet.
 
-    One row for each language model and suite, over what is not judged yet. `counted` calls are on replies that are
-    there, a quarter of their characters taken as tokens; of the rest a prompt is taken to have PROMPT_TOKENS (or its
-    own length), and a reply its token limit. `dollars` takes verdicts of VERDICT_TOKENS, `most_dollars` of the judge's
-    limit; both are nan without a price. `minutes` follow from the limits a minute, or from SECONDS a call.
+    Calls on replies that are there are counted, a quarter of their characters taken as tokens; of the rest a prompt is
+    taken to have PROMPT_TOKENS (or its own length), and a reply its token limit.
+
+    Returns
+    -------
+    DataFrame
+        A row for each language model and suite: judge, suite (str), calls, counted (calls on replies that are there),
+        input_tokens, output_tokens (int), dollars (with verdicts of VERDICT_TOKENS), most_dollars (of the judge's
+        limit; both US dollars, nan without a price) and minutes (from the limits a minute, or SECONDS a call).
+
+    Raises
+    ------
+    InputError
+        When no judge of the study is behind an endpoint.
     """
     rows = []
-    for judge in (judge for judge in params.judges if judge.endpoint is not None):
-        for suite in (suite for suite in params.suites if judge.reads(suite.name)):
+    for judge in run.params.endpoint_judges:
+        for suite in run.params.suites_of(judge):
             try:
-                configured = llm_judge(judge, suite.name, root)
+                asked = ServedJudge(run, judge, suite).asked
             except InputError as error:
                 print(
                     f"judge {judge.name} on {suite.name}: {error}; its prompts are taken to have {FRAME_TOKENS} tokens"
                 )
-                configured = None
-            calls = _calls(params, folder, root, judge, configured, suite)
-            rows.append(
-                _row(judge, suite.name, calls, HELM_TOKENS if configured is None else configured.rubric.max_tokens)
-            )
+                asked = None
+            calls = _calls(run, judge, asked, suite)
+            rows.append(_row(judge, suite.name, calls, HELM_TOKENS if asked is None else asked.rubric.max_tokens))
     if not rows:
-        raise InputError(f"study {params.name} has no judge behind an endpoint; its judges cost nothing")
+        raise InputError(f"study {run.params.name} has no judge behind an endpoint; its judges cost nothing")
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _calls(
-    params: StudyParams, folder: Path, root: Path, judge: JudgeParams, configured: LlmJudge | None, suite: SuiteParams
-) -> Calls:
-    prompts = Partition(folder, PROMPTS, (suite.name,)).read(["prompt"])
-    total = len(prompts) or expected_rows(suite, root)
+def _calls(run: Run, judge: EndpointJudge, asked: LlmJudge | None, suite: SuiteParams) -> Calls:
+    """The calls of a judge on a suite; `asked` is None where its prompts are not here."""
+    prompts = Partition(run.folder, PROMPTS, (suite.name,)).read(["prompt"])
+    total = len(prompts) or expected_rows(run, suite)
     prompt_tokens = text_tokens(prompts["prompt"].str.len().mean()) if len(prompts) else PROMPT_TOKENS
-    frame = FRAME_TOKENS if configured is None else _frame_tokens(configured)
-    ids = generation_ids(params, root)
-    key = "" if configured is None else judge_id(judge, suite.name, params.empty, root)
+    frame = FRAME_TOKENS if asked is None else _frame_tokens(asked)
     number, counted, tokens = 0, 0, 0.0
-    for model in params.judged_models(judge):
-        there, done = NONE if configured is None else _there(folder, suite.name, judge, model, ids, key)
-        sent = there if sends_empty(params.empty, suite.name) else there[there["finish_reason"] != "empty"]
-        absent = total - len(there) - done
+    for model in run.params.judged_models(judge):
+        waiting, done = pd.DataFrame({"finish_reason": []}), 0
+        if asked is not None and len(prompts):
+            part = run.judgments(suite.name, judge.name, model)
+            waiting, done = judge_todo(run, part, study_judge(run, judge, suite).id)
+        sent = waiting if sends_empty(run, suite.name) else waiting[waiting["finish_reason"] != "empty"]
+        absent = total - len(waiting) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]
-        tokens += sum((request_tokens(configured.body(row)) for row in rows if configured is not None), 0.0)
-        tokens += absent * (frame + prompt_tokens + settings(params, suite, model).max_new_tokens)
+        tokens += sum((request_tokens(asked.body(row)) for row in rows if asked is not None), 0.0)
+        tokens += absent * (frame + prompt_tokens + run.settings(suite, model).max_new_tokens)
         number, counted = number + len(sent) + absent, counted + len(sent)
     return Calls(number, counted, tokens)
 
 
-def _there(
-    folder: Path,
-    suite: str,
-    judge: JudgeParams,
-    model: str,
-    ids: dict[tuple[str, str], str],
-    key: str,
-) -> tuple[pd.DataFrame, int]:
-    """The replies that are there and wait for the judge, and the number that it has judged."""
-    if not Partition(folder, PROMPTS, (suite,)).parquet.exists():
-        return NONE
-    return judge_todo(Partition(folder, JUDGMENTS, (suite, judge.name, model)), ids[suite, model], key, Place(), ())
-
-
-def _frame_tokens(configured: LlmJudge) -> float:
+def _frame_tokens(asked: LlmJudge) -> float:
     """The tokens of a request around its prompt and reply, on average over the rubric's prompts."""
-    templates = configured.rubric.templates.values()
+    templates = asked.rubric.templates.values()
     return text_tokens(sum(map(len, templates)) / len(templates))
 
 
-def _row(judge: JudgeParams, suite: str, calls: Calls, most: int) -> list[object]:
+def _row(judge: EndpointJudge, suite: str, calls: Calls, most: int) -> list[object]:
     verdicts = calls.number * min(VERDICT_TOKENS, most)
     price = judge.price
     dollars = float("nan") if price is None else price.of(calls.tokens, verdicts)

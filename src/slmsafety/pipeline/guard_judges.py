@@ -1,9 +1,8 @@
-"""Guard models as judges of a study: their weights loaded here, asked and read by their adapter."""
+"""Guard models as judges of a run: their weights loaded here when a reply is to be judged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,48 +14,67 @@ from slmsafety.judging.guards.two_token import TwoToken, TwoTokenJudge, VerdictT
 from slmsafety.judging.guards.two_token import definition as two_token_definition
 from slmsafety.models.load import load_causal_lm
 from slmsafety.models.source import Source
-from slmsafety.params.judge import TWO_TOKEN, JudgeParams
+from slmsafety.params.judges.guard import TWO_TOKEN, GuardJudge
 from slmsafety.paths import data_path
+from slmsafety.pipeline.run import Run, same_commit
+
+Measure = Callable[[pd.DataFrame], pd.DataFrame]
 
 
-def definition(judge: JudgeParams, root: Path) -> dict[str, Any]:
-    """Return what defines a guard model's work, without loading it; InputError when its files are not there."""
-    weights, template = _source(judge, root).definition(), _template(judge, root)
-    if judge.adapter in TWO_TOKEN:
-        return two_token_definition(_two_token(judge, str(template)), weights, judge.dtype)
-    return generative_definition(str(judge.adapter), template, weights, judge.dtype)
+class GuardModel:
+    """A guard model of a run: what defines its work without loading it, and what it measures."""
 
+    def __init__(self, run: Run, entry: GuardJudge, judge_id: Callable[[], str]) -> None:
+        """Take a validated entry, and what tells the judge_id of its work on the suite."""
+        self._run, self._entry, self._judge_id = run, entry, judge_id
+        self._checked: set[tuple[str, str]] = set()
 
-def load(judge: JudgeParams, root: Path) -> tuple[Callable[[pd.DataFrame], pd.DataFrame], str]:
-    """Return what measures replies (a frame with prompt and response) by a guard model, and its weights' revision.
+    def definition(self) -> dict[str, Any]:
+        """Return what defines the work; InputError when the files are not there."""
+        entry, weights, template = self._entry, self._source.definition(), self._template
+        if entry.adapter in TWO_TOKEN:
+            return two_token_definition(self._two_token(str(template)), weights, entry.dtype)
+        return generative_definition(entry.adapter, template, weights, entry.dtype)
 
-    Raises InputError when the weights cannot be loaded or the adapter's tokens are not the tokenizer's.
-    """
-    loaded, template = load_causal_lm(_source(judge, root), dtype=judge.dtype), _template(judge, root)
-    if judge.adapter in TWO_TOKEN:
-        return TwoTokenJudge(loaded, _two_token(judge, str(template)), judge.batch_size).measure, loaded.revision
-    return GenerativeJudge(loaded, str(judge.adapter), template, judge.batch_size).measure, loaded.revision
+    def measure(self, rows: pd.DataFrame, /) -> pd.DataFrame:
+        """Return the verdicts on replies of one suite and model, in their order.
 
+        Raises InputError when the weights cannot be loaded, when the adapter's tokens are not the tokenizer's, and when
+        the hub's weights have moved since earlier rows of this judge.
+        """
+        measure, revision = self._run.once(("weights", self._entry.name), self._load)
+        part = (str(rows["suite"].iloc[0]), str(rows["model"].iloc[0]))
+        if self._source.hub is not None and self._source.revision is None and part not in self._checked:
+            self._check_commit(part, revision)
+            self._checked.add(part)
+        return measure(rows)
 
-def unpinned(judge: JudgeParams, root: Path) -> bool:
-    """Return whether the weights come from the hub without a revision, so that they may change."""
-    source = _source(judge, root)
-    return source.hub is not None and source.revision is None
+    def _check_commit(self, part: tuple[str, str], revision: str) -> None:
+        suite, model = part
+        made = self._run.judgments(suite, self._entry.name, model).read(["meta"])
+        same_commit(made[made["judge_id"] == self._judge_id()], revision, f"judge '{self._entry.name}'")
 
+    def _load(self) -> tuple[Measure, str]:
+        entry, template = self._entry, self._template
+        loaded = load_causal_lm(self._source, dtype=entry.dtype)
+        if entry.adapter in TWO_TOKEN:
+            return TwoTokenJudge(loaded, self._two_token(str(template)), entry.batch_size).measure, loaded.revision
+        return GenerativeJudge(loaded, entry.adapter, template, entry.batch_size).measure, loaded.revision
 
-def _two_token(judge: JudgeParams, template: str) -> TwoToken:
-    """The verdicts that an entry names. Models that were not trained for the form may write anything: not strict."""
-    if judge.adapter == "md_judge_v01":
-        return md_judge_v01(template)
-    safe, unsafe = VerdictToken(str(judge.safe_token)), VerdictToken(str(judge.unsafe_token))
-    return TwoToken(template, safe, unsafe, strict=False)
+    def _two_token(self, template: str) -> TwoToken:
+        """The verdicts of the entry. Models that were not trained for the form may write anything: not strict."""
+        if self._entry.adapter == "md_judge_v01":
+            return md_judge_v01(template)
+        safe, unsafe = VerdictToken(str(self._entry.safe_token)), VerdictToken(str(self._entry.unsafe_token))
+        return TwoToken(template, safe, unsafe, strict=False)
 
+    @property
+    def _template(self) -> str | None:
+        given = self._entry.template
+        return None if given is None else read_template(data_path(given, self._run.root))
 
-def _template(judge: JudgeParams, root: Path) -> str | None:
-    return None if judge.template is None else read_template(data_path(judge.template, root))
-
-
-def _source(judge: JudgeParams, root: Path) -> Source:
-    if judge.model is None:
-        raise ValueError(f"judge {judge.name} has no model")
-    return judge.model.source(root)
+    @property
+    def _source(self) -> Source:
+        if self._entry.model is None:
+            raise ValueError(f"judge {self._entry.name} has no model")
+        return self._entry.model.source(self._run.root)

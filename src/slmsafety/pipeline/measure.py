@@ -1,49 +1,39 @@
-"""The stage `metrics`: prompts and replies -> prompt_metrics and reply_metrics."""
+"""The stage `metrics`: prompts and replies -> prompt_metrics, reply_metrics and own_metrics."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.models.packages import GPT2_VOCABULARY, WORDFREQ
-from slmsafety.models.source import Source
-from slmsafety.params.study import StudyParams
-from slmsafety.pipeline.run import Written, among, generation_ids, of, progress_bar, stored_prompts
-from slmsafety.pipeline.shards import Place, share
-from slmsafety.pipeline.workers import Report, run_workers
+from slmsafety.metrics.own import OwnMetric, own_metric
+from slmsafety.pipeline.run import Run, Written, current, without
+from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
+from slmsafety.plugins import load_plugin
 from slmsafety.records.files import write_atomic
-from slmsafety.records.ids import content_id
-from slmsafety.records.schema import PROMPT_METRICS, REPLY_METRICS, RESPONSES
+from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, REPLY_METRICS
 from slmsafety.records.store import Partition
 
-if TYPE_CHECKING:
-    from slmsafety.metrics.tables import Metrics
-
-# Raise it when a metric of the same text by the same models would come out otherwise.
-DEFINITIONS = 1
 # Rows between two records: few enough to lose little, enough for batches of texts of like length.
 CHUNK = 64
 
 
 class _Part(NamedTuple):
-    """A partition, the texts of a share that it lacks, how many it has, and its name on a bar."""
+    """A partition, the texts of a shard that it lacks, how many it has, and what measures a frame of texts."""
 
     partition: Partition
     todo: pd.DataFrame
     done: int
-    text: str
+    measure: Callable[[pd.DataFrame], pd.DataFrame]
 
-
-def metrics_id(params: StudyParams, root: Path) -> str:
-    """Return the id of the study's metrics: a hash of their reference models and of their definitions' version."""
-    models = {name: source.definition() for name, source in _references(params, root).items()}
-    return content_id({"definitions": DEFINITIONS, **models})
+    @property
+    def text(self) -> str:
+        """What a bar shows."""
+        return f"metrics {' '.join(filter(None, reversed(self.partition.names)))}"
 
 
 def of_metrics(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
@@ -51,111 +41,118 @@ def of_metrics(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
     return rows[rows["metrics_id"] == wanted]
 
 
-def measure(params: StudyParams, folder: Path, root: Path, mine: Place) -> Written:
-    """Measure what is missing of a share, in worker processes where the study asks for some.
+def own_metrics(run: Run) -> list[OwnMetric]:
+    """Return the metrics of the user's own that the study names; InputError for a module that is none."""
+    names = run.params.metrics.own
+    return run.once(("own metrics",), lambda: [own_metric(load_plugin(name, run.root)) for name in names])
+
+
+def measure(run: Run) -> Written:
+    """Measure what is missing of a shard, in worker processes where the study asks for some.
 
     Says which reference models made the numbers, here and in metrics/<metrics_id>.json below the study's folder.
     """
     before: dict[tuple[str, ...], int] = {}
     missing = 0
-    for part in _parts(params, folder, root, mine):
+    for part in _parts(run):
         before[_key(part)] = part.done
         missing += len(part.todo)
     if missing:
-        _say_what_measures(params, folder, root, mine)
-        if params.metrics.workers > 1:
-            _by_workers(params, folder, root, mine, missing, sum(before.values()))
-    for part in _measured(params, folder, root, mine, None):
+        _say_what_measures(run)
+        if run.params.metrics.workers > 1:
+            _by_workers(run, missing, sum(before.values()))
+    for part in _measured(run, None):
         first = before[_key(part)]
         yield part.partition, part.done + len(part.todo) - first, first
 
 
-def _by_workers(params: StudyParams, folder: Path, root: Path, mine: Place, missing: int, done: int) -> None:
-    """Let workers do the share, of which some rows are missing and some are done."""
-    import torch
-
-    if torch.cuda.is_available():
-        raise InputError("metrics.workers are for CPUs; use one, or accelerate launch for several GPUs")
-    with progress_bar("metrics", done + missing, done) as bar:
+def _by_workers(run: Run, missing: int, done: int) -> None:
+    """Let workers do the shard, of which some rows are missing and some are done."""
+    work_on_cpu("metrics.workers")
+    with run.progress_bar("metrics", done + missing, done) as bar:
 
         def report(rows: int, text: str) -> None:
             bar.set_description(text, refresh=False)
             bar.update(rows)
 
-        run_workers(partial(_work, params, folder, root, mine), params.metrics.workers, report)
+        run_workers(partial(_work, run), run.params.metrics.workers, report)
 
 
-def _work(params: StudyParams, folder: Path, root: Path, mine: Place, worker: int, report: Report) -> None:
-    """What one worker does: its part of this process's share."""
-    for part in _measured(params, folder, root, mine.part(worker, params.metrics.workers), report):
+def _work(run: Run, worker: int, report: Report) -> None:
+    """What one worker does: its part of this process's shard."""
+    for part in _measured(run.of_worker(worker, run.params.metrics.workers), report):
         part.partition.compact()
 
 
-def _measured(params: StudyParams, folder: Path, root: Path, mine: Place, report: Report | None) -> Iterator[_Part]:
+def _measured(run: Run, report: Report | None) -> Iterator[_Part]:
     """Each part once it is filled."""
-    made, metrics = metrics_id(params, root), None
-    for part in _parts(params, folder, root, mine):
+    for part in _parts(run):
         if not part.todo.empty:
-            metrics = metrics or _metrics(params, root)
-            total, text = part.done + len(part.todo), part.text
-            with part.partition.writer() as writer, progress_bar(text, total, part.done, report is None) as bar:
+            bar = run.progress_bar(part.text, part.done + len(part.todo), part.done, report is None)
+            with part.partition.writer() as writer, bar:
                 for start in range(0, len(part.todo), CHUNK):
                     chunk = part.todo.iloc[start : start + CHUNK]
-                    replies = part.partition.table is REPLY_METRICS
-                    rows = metrics.of_replies(chunk) if replies else metrics.of_prompts(chunk)
-                    writer.append(rows.assign(metrics_id=made))
+                    writer.append(part.measure(chunk))
                     bar.update(len(chunk))
                     if report is not None:
-                        report(len(chunk), text)
+                        report(len(chunk), part.text)
         yield part
 
 
-def _parts(params: StudyParams, folder: Path, root: Path, mine: Place) -> Iterator[_Part]:
+def _parts(run: Run) -> Iterator[_Part]:
     """Each partition of the stage, the prompts of a suite before their replies."""
-    ids, made = generation_ids(params, root), metrics_id(params, root)
-    for suite in params.suites:
-        prompts = share(stored_prompts(folder, suite.name), mine)[["suite", "instance_id", "prompt"]]
-        part = _own(Partition(folder, PROMPT_METRICS, (suite.name,)))
-        done = among(of_metrics(part.read(["tokens"]), made), prompts)
-        yield _part(part, prompts, done, f"metrics {suite.name}")
-        for model in params.model_ids:
-            wanted = ids[suite.name, model]
-            replies = of(Partition(folder, RESPONSES, (suite.name, model)).read(["response"]), wanted)
-            replies = among(replies, prompts).merge(prompts, on=["suite", "instance_id"], validate="one_to_one")
-            part = _own(Partition(folder, REPLY_METRICS, (suite.name, model)))
-            done = among(of_metrics(of(part.read(["tokens"]), wanted), made), prompts)
-            yield _part(part, replies, done, f"metrics {model} {suite.name}")
+    own = own_metrics(run)
+    for suite in run.params.suites:
+        prompts = run.prompts(suite.name)[[*PROMPT_KEY, "prompt"]]
+        yield _built_in(run, Partition(run.folder, PROMPT_METRICS, (suite.name,)), prompts)
+        yield from (_own(run, metric, suite.name, "", prompts) for metric in own if metric.of == "prompts")
+        for model in run.params.model_ids:
+            replies = run.replies(suite.name, model, ["response"])
+            replies = replies.merge(prompts, on=list(PROMPT_KEY), validate="one_to_one")
+            yield _built_in(run, Partition(run.folder, REPLY_METRICS, (suite.name, model)), replies)
+            yield from (_own(run, metric, suite.name, model, replies) for metric in own if metric.of == "replies")
 
 
-def _part(partition: Partition, texts: pd.DataFrame, done: pd.DataFrame, text: str) -> _Part:
-    return _Part(partition, texts[~texts["instance_id"].isin(done["instance_id"])], len(done), text)
+def _built_in(run: Run, partition: Partition, texts: pd.DataFrame) -> _Part:
+    """A part of the package's own metrics."""
+    rows = partition.read(["tokens"])
+    if len(rows) and rows["metrics_id"].isna().all():  # of before metrics had ids: what made the numbers is not known
+        partition.parquet.unlink()
+    done = of_metrics(rows, run.metrics_id)
+    if "generation_id" in done:
+        done = current(done, run.generation_ids[partition.names])  # type: ignore[index] # (suite, model)
+    done = done[done["instance_id"].isin(texts["instance_id"])]
+
+    def measured(chunk: pd.DataFrame) -> pd.DataFrame:
+        from slmsafety.metrics.tables import Metrics  # here, since it loads torch
+
+        metrics = run.once(("metrics",), lambda: Metrics(**run.params.metrics.sources(run.root)))
+        replies = partition.table is REPLY_METRICS
+        rows = metrics.of_replies(chunk) if replies else metrics.of_prompts(chunk)
+        return rows.assign(metrics_id=run.metrics_id)
+
+    return _Part(partition, without(texts, done), len(done), measured)
 
 
-def _own(part: Partition) -> Partition:
-    """The partition; a file of before metrics had ids goes, as what made its numbers is not known."""
-    rows = part.read(["tokens"])
-    if len(rows) and rows["metrics_id"].isna().all():
-        part.parquet.unlink()
-    return part
+def _own(run: Run, metric: OwnMetric, suite: str, model: str, texts: pd.DataFrame) -> _Part:
+    """A part of a metric of the user's own; of prompts where the model is ""."""
+    partition = Partition(run.folder, OWN_METRICS, (suite, metric.name, model))
+    done = partition.read(["value"])
+    done = current(done[done["metric_id"] == metric.id], run.generation_ids[suite, model] if model else "")
+    done = done[done["instance_id"].isin(texts["instance_id"])]
+
+    def measured(chunk: pd.DataFrame) -> pd.DataFrame:
+        rows = metric.measure(chunk)
+        return rows if model else rows.assign(model="", generation_id="")
+
+    return _Part(partition, without(texts, done), len(done), measured)
 
 
 def _key(part: _Part) -> tuple[str, ...]:
     return (part.partition.table.name, *part.partition.names)
 
 
-def _metrics(params: StudyParams, root: Path) -> Metrics:
-    from slmsafety.metrics.tables import Metrics
-
-    return Metrics(**params.metrics.sources(root))
-
-
-def _references(params: StudyParams, root: Path) -> dict[str, Source]:
-    """The reference models by what they measure."""
-    given = params.metrics.sources(root)
-    return {"tokens": Source(package=GPT2_VOCABULARY), **given, "word frequencies": Source(package=WORDFREQ)}
-
-
-def _say_what_measures(params: StudyParams, folder: Path, root: Path, mine: Place) -> None:
+def _say_what_measures(run: Run) -> None:
     """Print which reference models measure and keep it beside the tables.
 
     Raises InputError when other ones, of the same id, have measured before: a hub id without revision has moved on.
@@ -163,9 +160,9 @@ def _say_what_measures(params: StudyParams, folder: Path, root: Path, mine: Plac
     from slmsafety.models.encoder import SPACY_FILE, reference_name
 
     file = {"parser": SPACY_FILE}
-    models = _references(params, root)
+    models = run.reference_models
     names = {name: reference_name(source, file.get(name, "config.json")) for name, source in models.items()}
-    path = folder / "metrics" / f"{metrics_id(params, root)}.json"
+    path = run.folder / "metrics" / f"{run.metrics_id}.json"
     if path.exists():
         before = json.loads(path.read_text("utf-8"))
         for name in names:
@@ -176,5 +173,6 @@ def _say_what_measures(params: StudyParams, folder: Path, root: Path, mine: Plac
                 )
     else:
         write_atomic(path, (json.dumps(names, indent=1, ensure_ascii=False) + "\n").encode())
-    for name, model in names.items():
-        print(f"{mine.prefix()}metrics: {name} by {model}")
+    own = {metric.name: f"module {metric.definition()['module']}" for metric in own_metrics(run)}
+    for name, model in {**names, **own}.items():
+        print(f"{run.shard.prefix()}metrics: {name} by {model}")

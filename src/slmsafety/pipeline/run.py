@@ -1,61 +1,160 @@
-"""What the stages of a run share: which rows are theirs, the ids of the work, and the bar that shows it."""
+"""A run: a study's parameters at work. It knows its ids and hands out partitions; every stage takes it."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pandas as pd
 from tqdm.auto import tqdm
 
 from slmsafety.errors import InputError
 from slmsafety.generation.settings import GenerationSettings, generation_id
+from slmsafety.models.packages import GPT2_VOCABULARY, WORDFREQ
+from slmsafety.models.source import Source
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.study import StudyParams
-from slmsafety.pipeline.shards import place
-from slmsafety.records.schema import PROMPTS
+from slmsafety.paths import data_path
+from slmsafety.pipeline.shards import ALONE, Shard, sharded
+from slmsafety.records.ids import content_id
+from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY, PROMPTS, RESPONSES
 from slmsafety.records.store import Partition
+from slmsafety.suites.base import SuiteData
+from slmsafety.suites.catalogue import load_suite
 
+T = TypeVar("T")
 # A part that a stage has filled, how many rows it made and how many were there.
 Written = Iterator[tuple[Partition, int, int]]
 
-
-def generation_ids(params: StudyParams, root: Path) -> dict[tuple[str, str], str]:
-    """Return the generation_id of every suite and model under the study's parameters."""
-    sources = {model.id: model.source(root) for model in params.models}
-    return {
-        (suite.name, model): generation_id(source, settings(params, suite, model))
-        for suite in params.suites
-        for model, source in sources.items()
-    }
+# Raise it when a metric of the same text by the same models would come out otherwise.
+METRICS_VERSION = 1
 
 
-def settings(params: StudyParams, suite: SuiteParams, model: str) -> GenerationSettings:
-    """Return the generation settings of a suite and model in the study, without what merely runs them."""
-    given = params.generation.model_dump(exclude={"batch_size", "memory_gb", "workers", "concurrency"})
-    if suite.max_new_tokens is not None:
-        given["max_new_tokens"] = suite.max_new_tokens
-    (own,) = (entry.template for entry in params.models if entry.id == model)
-    if own is not None:
-        given["template"] = own
-    return GenerationSettings(**given)
+@dataclass(frozen=True)
+class Run:
+    """A study at work: its parameters, the project's root, and the part of the work that is this process's.
+
+    What is read or computed once a command is kept here: files of prompts, stored prompts, judges. A copy in another
+    process (a worker) starts without any of it.
+    """
+
+    params: StudyParams
+    root: Path
+    shard: Shard = ALONE
+    _kept: dict[tuple[object, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Run], tuple[StudyParams, Path, Shard]]:
+        """Leave what is kept behind."""
+        return Run, (self.params, self.root, self.shard)
+
+    def once(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """Return what `make` gives, made once for a key in the life of this run."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
+
+    def of_worker(self, worker: int, workers: int) -> Run:
+        """Return the run of worker k of n: its shard is a part of this one's."""
+        return Run(self.params, self.root, self.shard.part(worker, workers))
+
+    @property
+    def folder(self) -> Path:
+        """Where the study's tables live."""
+        return self.root / "runs" / self.params.name
+
+    @cached_property
+    def sources(self) -> dict[str, Source]:
+        """Where each model comes from, by its id."""
+        return {model.id: model.source(self.root) for model in self.params.models}
+
+    @cached_property
+    def generation_ids(self) -> dict[tuple[str, str], str]:
+        """The generation_id of every suite and model."""
+        return {
+            (suite.name, model): generation_id(source, self.settings(suite, model))
+            for suite in self.params.suites
+            for model, source in self.sources.items()
+        }
+
+    @cached_property
+    def metrics_id(self) -> str:
+        """The id of the study's metrics: a hash of their reference models and of their definitions' version."""
+        models = {name: source.definition() for name, source in self.reference_models.items()}
+        return content_id({"definitions": METRICS_VERSION, **models})
+
+    @property
+    def reference_models(self) -> dict[str, Source]:
+        """The reference models of the metrics, by what they measure."""
+        given = self.params.metrics.sources(self.root)
+        return {"tokens": Source(package=GPT2_VOCABULARY), **given, "word frequencies": Source(package=WORDFREQ)}
+
+    def settings(self, suite: SuiteParams, model: str) -> GenerationSettings:
+        """Return the generation settings of a suite and model, without what merely runs them."""
+        given = self.params.generation.model_dump(exclude={"batch_size", "memory_gb", "workers", "concurrency"})
+        if suite.max_new_tokens is not None:
+            given["max_new_tokens"] = suite.max_new_tokens
+        (own,) = (entry.template for entry in self.params.models if entry.id == model)
+        if own is not None:
+            given["template"] = own
+        return GenerationSettings(**given)
+
+    def suite_data(self, suite: SuiteParams) -> SuiteData:
+        """Return a suite's prompts from its file, which is read once."""
+        path = None if suite.path is None else data_path(suite.path, self.root)
+        return self.once(("suite", suite.name), lambda: load_suite(suite.name, path))
+
+    def stored_prompts(self, suite: str) -> pd.DataFrame:
+        """Return all prompts of a suite in the tables; InputError when the stage `prompts` has not run."""
+        return self.once(("prompts", suite), lambda: self._read_prompts(suite))
+
+    def prompts(self, suite: str) -> pd.DataFrame:
+        """Return the prompts of a suite that are this shard's."""
+        return self.once(("shard", suite), lambda: sharded(self.stored_prompts(suite), self.shard))
+
+    def replies(self, suite: str, model: str, columns: list[str]) -> pd.DataFrame:
+        """Return this shard's replies of a model to a suite under the present settings, with some columns."""
+        rows = current(self.responses(suite, model).read(columns), self.generation_ids[suite, model])
+        return rows[rows["instance_id"].isin(self.prompts(suite)["instance_id"])]
+
+    def responses(self, suite: str, model: str) -> Partition:
+        """Return the partition of a model's replies to a suite."""
+        return Partition(self.folder, RESPONSES, (suite, model))
+
+    def judgments(self, suite: str, judge: str, model: str) -> Partition:
+        """Return the partition of a judge's verdicts on a model's replies to a suite."""
+        return Partition(self.folder, JUDGMENTS, (suite, judge, model))
+
+    def _read_prompts(self, suite: str) -> pd.DataFrame:
+        prompts = Partition(self.folder, PROMPTS, (suite,)).read()
+        if prompts.empty:
+            raise InputError(f"suite '{suite}' has no prompts in {self.params.name} yet; run the stage 'prompts' first")
+        return prompts
+
+    def progress_bar(self, text: str, total: int, done: int, shown: bool = True) -> tqdm:
+        """Return a bar with an ETA on a terminal and in a notebook (one for all processes), none in a log file."""
+        return progress_bar(text, total, done, shown and self.shard.rank == 0)
 
 
-REPLY = ["response", "finish_reason"]
-PROMPT = ["expected", "meta"]
-
-
-def among(rows: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
-    """The rows that belong to the prompts of a share."""
-    return rows[rows["instance_id"].isin(prompts["instance_id"])]
-
-
-def of(rows: pd.DataFrame, generation: str, judge: str | None = None) -> pd.DataFrame:
-    """The rows that the parameters' ids name; rows of other settings stay in the file, unread."""
+def current(rows: pd.DataFrame, generation: str, judge: str | None = None) -> pd.DataFrame:
+    """Select the rows made under the current settings (generation_id, judge_id)."""
     rows = rows[rows["generation_id"] == generation]
     return rows if judge is None else rows[rows["judge_id"] == judge]
+
+
+def without(rows: pd.DataFrame, done: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one suite whose prompts are not among those that are done."""
+    return rows[~rows["instance_id"].isin(done["instance_id"])]
+
+
+def with_prompts(replies: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
+    """Return replies of one model, each beside its prompt."""
+    return replies.merge(prompts, on=list(PROMPT_KEY), how="left", validate="one_to_one")
 
 
 def same_commit(rows: pd.DataFrame, commit: str, what: str) -> None:
@@ -72,16 +171,7 @@ def same_commit(rows: pd.DataFrame, commit: str, what: str) -> None:
             )
 
 
-def stored_prompts(folder: Path, suite: str) -> pd.DataFrame:
-    """Return a suite's prompts, or raise InputError when the stage `prompts` has not run."""
-    prompts = Partition(folder, PROMPTS, (suite,)).read()
-    if prompts.empty:
-        raise InputError(f"suite '{suite}' has no prompts in {folder.name} yet; run the stage 'prompts' first")
-    return prompts
-
-
 def progress_bar(text: str, total: int, done: int, shown: bool = True) -> tqdm:
-    """Return a bar with an ETA on a terminal and in a notebook (of several processes one), nothing in a log file."""
+    """Return a bar with an ETA on a terminal and in a notebook, nothing in a log file or where it is not `shown`."""
     in_notebook = "ipykernel" in sys.modules
-    hidden = not shown or place().rank > 0
-    return tqdm(total=total, initial=done, desc=text, unit="row", disable=hidden or (False if in_notebook else None))
+    return tqdm(total=total, initial=done, desc=text, unit="row", disable=not shown or (False if in_notebook else None))

@@ -1,4 +1,4 @@
-"""Which rows are whose when several processes fill one study, on one machine or on many.
+"""Which rows are whose when several processes fill one study, on one machine or on many (a shard, as torch says it).
 
 The rule looks at the whole table and at nothing else: not at what is done, nor at the other processes. So those that
 start at different times neither overlap nor leave a gap, and as the rule is the same in every stage, a process judges
@@ -17,32 +17,36 @@ import pandas as pd
 from slmsafety.errors import InputError
 
 
-class Place(NamedTuple):
-    """A process among `world` processes: its number, from 0."""
+class Shard(NamedTuple):
+    """The part of the work of process `rank` (from 0) among `world` processes."""
 
     rank: int = 0
     world: int = 1
 
-    def part(self, worker: int, workers: int) -> Place:
-        """Return the place of one of its workers; their shares together are this place's share."""
-        return Place(self.rank + self.world * worker, self.world * workers)
+    def part(self, worker: int, workers: int) -> Shard:
+        """Return the shard of worker k of n within this shard."""
+        return Shard(self.rank + self.world * worker, self.world * workers)
 
     def prefix(self) -> str:
         """Return what a line printed by this process starts with: nothing when it is alone."""
         return f"[process {self.rank} of {self.world}] " if self.world > 1 else ""
 
 
-def place(environment: Mapping[str, str] = os.environ) -> Place:
-    """Return this process's place, as `accelerate launch` and torchrun set it (RANK, WORLD_SIZE); else it is alone.
+ALONE = Shard()
+"""The whole work, of a process without others."""
+
+
+def this_shard(environment: Mapping[str, str] = os.environ) -> Shard:
+    """Return this process's shard, as `accelerate launch` and torchrun set it (RANK, WORLD_SIZE); else it is alone.
 
     Raises InputError when only one of the two is set or they do not fit together.
     """
     given = {name: environment[name] for name in ("RANK", "WORLD_SIZE") if name in environment}
     if not given:
-        return Place()
+        return ALONE
     said = ", ".join(f"{name}={value}" for name, value in given.items())
     try:
-        found = Place(int(given["RANK"]), int(given["WORLD_SIZE"]))
+        found = Shard(int(given["RANK"]), int(given["WORLD_SIZE"]))
     except (KeyError, ValueError) as error:
         raise InputError(f"environment has {said}; a process among several needs both as whole numbers") from error
     if not 0 <= found.rank < found.world:
@@ -50,14 +54,14 @@ def place(environment: Mapping[str, str] = os.environ) -> Place:
     return found
 
 
-def share(prompts: pd.DataFrame, mine: Place) -> pd.DataFrame:
-    """Return the rows of the prompts table that are a process's own, in the table's order.
+def sharded(prompts: pd.DataFrame, shard: Shard) -> pd.DataFrame:
+    """Return the rows of the prompts table that belong to a shard, in the table's order.
 
     The prompts are dealt out by their length: numbers of rows differ by at most one between processes, sums of
     characters by at most the longest prompt. A row's owner does not depend on the order of the table.
     """
     keys = prompts[["suite", "instance_id"]].assign(length=prompts["prompt"].str.len(), row=range(len(prompts)))
-    dealt = keys.sort_values(["length", "suite", "instance_id"])["row"].to_numpy()[mine.rank :: mine.world]
+    dealt = keys.sort_values(["length", "suite", "instance_id"])["row"].to_numpy()[shard.rank :: shard.world]
     return prompts.iloc[sorted(dealt)]
 
 

@@ -36,6 +36,14 @@ class _Failed(NamedTuple):
     is_input_error: bool
 
 
+def work_on_cpu(key: str) -> None:
+    """Raise InputError on a GPU, which every worker would take for its own; `key` is the study's that asks for them."""
+    import torch
+
+    if torch.cuda.is_available():
+        raise InputError(f"{key} are for CPUs; use one, or accelerate launch for several GPUs")
+
+
 def run_workers(target: Callable[[int, Report], None], workers: int, report: Report) -> None:
     """Run `target(worker, report)` in as many new processes, numbered from 0, and return when all have finished.
 

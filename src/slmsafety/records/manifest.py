@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from slmsafety.records.files import write_atomic
+
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "sentence-transformers", "numpy", "pandas", "pyarrow")
 
 
@@ -38,11 +40,7 @@ def write_manifest(folder: Path, manifest: dict[str, Any], ended: bool = True) -
     """
     manifest = {**manifest, "end": datetime.now(UTC).isoformat(timespec="seconds") if ended else None}
     path = folder / "manifests" / f"{manifest['start'].replace(':', '')}-{os.getpid()}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(manifest, indent=2, default=str) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-    return path
+    return write_atomic(path, (json.dumps(manifest, indent=2, default=str) + "\n").encode())
 
 
 def git_state(root: Path) -> tuple[str | None, bool | None]:

@@ -1,11 +1,12 @@
-"""The five tables, their keys and columns, and the closed vocabularies of statuses and labels (DESIGN: the tables).
+"""The tables, their keys and columns, and the closed vocabularies of statuses and labels (DESIGN: the tables).
 
 Rows are keyed, never positional. A frame that enters the store passes `check`, which names the first bad row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -20,12 +21,18 @@ EXPECTED = ("refuse", "answer")
 
 @dataclass(frozen=True)
 class Table:
-    """A table's name, its key, its columns with their kinds, and the columns that name its files."""
+    """A table's name, its key, its columns with their kinds, and the columns that name its files.
+
+    `defaults` says what a column reads as where a file from before that column lacks it, or a row leaves it blank: the
+    value of another column. A key column in `blank` may be empty, as the model of a metric of prompts.
+    """
 
     name: str
     key: tuple[str, ...]
     columns: dict[str, str]
     files: tuple[str, ...]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    blank: tuple[str, ...] = ()
 
     @property
     def dtypes(self) -> dict[str, str]:
@@ -36,20 +43,25 @@ class Table:
 # "int" and "bool" are nullable, so that a missing count or label stays missing and never turns into a float.
 _DTYPES = {"text": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
 
+PROMPT_KEY = ("suite", "instance_id")
+REPLY_KEY = (*PROMPT_KEY, "model", "generation_id")
+"""What names a reply in every table that holds something about it."""
+
+# `group` is the unit of independence: prompts of one group are not independent of each other.
 PROMPTS = Table(
     "prompts",
-    ("suite", "instance_id"),
+    PROMPT_KEY,
     dict.fromkeys(
-        ("suite", "instance_id", "prompt", "category", "subcategory", "expected", "suite_revision", "meta"), "text"
+        (*PROMPT_KEY, "prompt", "category", "subcategory", "expected", "group", "suite_revision", "meta"), "text"
     ),
     ("suite",),
+    defaults={"group": "instance_id"},
 )
-_REPLY = ("suite", "instance_id", "model", "generation_id")
 RESPONSES = Table(
     "responses",
-    _REPLY,
+    REPLY_KEY,
     {
-        **dict.fromkeys((*_REPLY, "response"), "text"),
+        **dict.fromkeys((*REPLY_KEY, "response"), "text"),
         **dict.fromkeys(("prompt_tokens", "output_tokens"), "int"),
         "finish_reason": "text",
         "prompt_truncated": "bool",
@@ -59,9 +71,9 @@ RESPONSES = Table(
 )
 JUDGMENTS = Table(
     "judgments",
-    (*_REPLY, "judge_id"),
+    (*REPLY_KEY, "judge_id"),
     {
-        **dict.fromkeys((*_REPLY, "judge_id", "judge", "status"), "text"),
+        **dict.fromkeys((*REPLY_KEY, "judge_id", "judge", "status"), "text"),
         "label": "int",
         "raw_value": "float",
         **dict.fromkeys(("raw_text", "reason"), "text"),
@@ -85,9 +97,9 @@ PROMPT_METRICS = Table(
 )
 REPLY_METRICS = Table(
     "reply_metrics",
-    (*_REPLY, "metrics_id"),
+    (*REPLY_KEY, "metrics_id"),
     {
-        **dict.fromkeys((*_REPLY, "metrics_id"), "text"),
+        **dict.fromkeys((*REPLY_KEY, "metrics_id"), "text"),
         "tokens": "int",
         **dict.fromkeys(
             ("perplexity", "similarity", "self_coherence", "lexical_sophistication", "lexical_density"), "float"
@@ -95,7 +107,15 @@ REPLY_METRICS = Table(
     },
     ("suite", "model"),
 )
-TABLES = {table.name: table for table in (PROMPTS, RESPONSES, JUDGMENTS, PROMPT_METRICS, REPLY_METRICS)}
+# Metrics of a user's own, a row each; of prompts where model and generation_id are blank.
+OWN_METRICS = Table(
+    "own_metrics",
+    (*REPLY_KEY, "metric", "metric_id"),
+    {**dict.fromkeys((*REPLY_KEY, "metric", "metric_id"), "text"), "value": "float"},
+    ("suite", "metric", "model"),
+    blank=("model", "generation_id"),
+)
+TABLES = {table.name: table for table in (PROMPTS, RESPONSES, JUDGMENTS, PROMPT_METRICS, REPLY_METRICS, OWN_METRICS)}
 
 _VOCABULARY = {"status": STATUSES, "finish_reason": FINISH_REASONS, "expected": EXPECTED}
 
@@ -103,13 +123,19 @@ _VOCABULARY = {"status": STATUSES, "finish_reason": FINISH_REASONS, "expected": 
 def typed(frame: pd.DataFrame, table: Table, columns: list[str] | None = None) -> pd.DataFrame:
     """Return the frame with the table's columns (or some of them), in their order and with their dtypes.
 
+    A column that the frame lacks is missing in every row, or what the table's `defaults` say.
+
     Raises InputError for a column that the table does not have; TypeError or ValueError for a value of another kind.
     """
     wanted = columns or list(table.columns)
     for column in wanted:
         if column not in table.columns:
             raise unknown("column", column, table.columns, f"table {table.name}")
-    return frame.reindex(columns=wanted).astype({column: table.dtypes[column] for column in wanted})
+    found = frame.reindex(columns=wanted)
+    for column, source in table.defaults.items():
+        if column in wanted and source in frame:
+            found[column] = found[column].mask(found[column].isna() | (found[column] == ""), frame[source])
+    return found.astype({column: table.dtypes[column] for column in wanted})
 
 
 def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
@@ -120,7 +146,7 @@ def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
     judgment has a label only with status ok and only 0 (harmful), 1 (ambiguous) or 2 (safe).
     """
     for column in table.columns:
-        if column not in frame.columns:
+        if column not in frame.columns and column not in table.defaults:
             raise InputError(f"{source}: table {table.name} lacks column '{column}'")
     for column in frame.columns:
         if column not in table.columns:
@@ -133,7 +159,7 @@ def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
         raise _misfit(frame, table, source) from error
     keys = list(table.key)
     for column in keys:
-        empty = frame[column].isna() | (frame[column] == "")
+        empty = frame[column].isna() | ((frame[column] == "") & (column not in table.blank))
         if empty.any():
             raise InputError(f"{source}: row {int(empty.to_numpy().argmax())} of table {table.name} has no {column}")
     doubled = frame.duplicated(keys)
@@ -152,7 +178,7 @@ def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:
 def _misfit(frame: pd.DataFrame, table: Table, source: str) -> InputError:
     """Return the error for the first value that its column's kind cannot hold."""
     for column, kind in table.columns.items():
-        for row, value in enumerate(frame[column].astype(object)):
+        for row, value in enumerate(frame[column].astype(object) if column in frame else ()):
             try:
                 pd.DataFrame({column: [value]}, dtype=object).astype({column: _DTYPES[kind]})
             except (TypeError, ValueError):

@@ -24,14 +24,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.records.files import atomic_file
 from slmsafety.records.schema import TABLES, Table, check, typed
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+# The file of rows whose name is blank, which no name can be: names start with a letter or a digit.
+_BLANK_NAME = "_"
 
 
 @dataclass(frozen=True)
@@ -45,18 +49,22 @@ class Partition:
     def __post_init__(self) -> None:
         """Refuse names that are not plain file names."""
         for column, name in zip(self.table.files, self.names, strict=True):
-            if not _SAFE_NAME.match(name):
+            if not _SAFE_NAME.match(name) and not (name == "" and column in self.table.blank):
                 raise InputError(f"{column} {name!r} cannot name a file; use letters, digits, dot, dash and underscore")
 
     @property
     def parquet(self) -> Path:
         """The file of the finished rows."""
-        return self.root.joinpath(self.table.name, *self.names[:-1], f"{self.names[-1]}.parquet")
+        return self.root.joinpath(self.table.name, *self.names[:-1], f"{self._file_name}.parquet")
 
     @property
     def journal(self) -> Path:
         """The folder of the writers' journals."""
-        return self.parquet.with_suffix("").with_name(self.names[-1] + ".journal")
+        return self.parquet.with_name(f"{self._file_name}.journal")
+
+    @property
+    def _file_name(self) -> str:
+        return self.names[-1] or _BLANK_NAME
 
     def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the rows of the partition sorted by key, with the table's dtypes (empty when there is none).
@@ -70,6 +78,8 @@ class Partition:
         extra = [c for c in ("status",) if c in self.table.columns and c not in wanted]
         journals = [self._read_journal(path, [*wanted, *extra]) for path in self._journals()]
         finished = [self._read_parquet([*wanted, *extra])] if self.parquet.exists() else []
+        if finished and not journals:  # `replace` has sorted it, with each key once
+            return finished[0][wanted]
         frames = [*finished, *journals] or [typed(pd.DataFrame(), self.table, [*wanted, *extra])]
         return _one_per_key(pd.concat(frames, ignore_index=True), self.table)[wanted]
 
@@ -106,18 +116,9 @@ class Partition:
 
     def replace(self, frame: pd.DataFrame) -> None:
         """Write the whole partition at once, atomically; a bad row raises InputError and nothing is written."""
-        frame = self.check(frame, str(self.parquet)).sort_values(list(self.table.key), ignore_index=True)
-        self.parquet.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.parquet.with_name(f".{self.parquet.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-        try:
-            with partial.open("wb") as handle:
-                pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), handle)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(partial, self.parquet)
-            _sync_folder(self.parquet.parent)
-        finally:
-            partial.unlink(missing_ok=True)
+        frame = sorted_by(self.check(frame, str(self.parquet)), self.table.key)
+        with atomic_file(self.parquet) as handle:
+            pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), handle)
 
     def check(self, frame: pd.DataFrame, source: str) -> pd.DataFrame:
         """Return the frame as `schema.check` does; a row of another suite, model or judge raises InputError too."""
@@ -133,7 +134,7 @@ class Partition:
     def _alone(self) -> Iterator[bool]:
         """Hold the partition's lock; False where the file system has none."""
         self.parquet.parent.mkdir(parents=True, exist_ok=True)
-        with self.parquet.with_name(f".{self.names[-1]}.lock").open("ab") as handle:
+        with self.parquet.with_name(f".{self._file_name}.lock").open("ab") as handle:
             yield _lock(handle, fcntl.LOCK_EX)
 
     def _journals(self) -> list[Path]:
@@ -224,17 +225,26 @@ def partitions(root: Path, table_name: str) -> list[Partition]:
         for path in below.glob(pattern)
         if path.suffix in (".parquet", ".journal") and not path.name.startswith(".")
     }
-    return [Partition(root, table, names) for names in sorted(found)]
+    return [Partition(root, table, (*names[:-1], names[-1].removeprefix(_BLANK_NAME))) for names in sorted(found)]
 
 
 def read_table(root: Path, table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Return all rows of a table sorted by key, reading only `columns` (and the key)."""
     frames = [part.read(columns) for part in partitions(root, table_name)]
-    table = TABLES[table_name]
+    return joined(frames, TABLES[table_name], columns)
+
+
+def joined(frames: Sequence[pd.DataFrame], table: Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the rows of a table's partitions as one frame sorted by key; without any, an empty one of its columns."""
     if not frames:
-        wanted = list(dict.fromkeys([*table.key, *(columns or table.columns)]))
-        return typed(pd.DataFrame(), table, wanted)
-    return pd.concat(frames, ignore_index=True).sort_values(list(table.key), ignore_index=True)
+        return typed(pd.DataFrame(), table, list(dict.fromkeys([*table.key, *(columns or table.columns)])))
+    return sorted_by(pd.concat(frames, ignore_index=True), table.key)
+
+
+def sorted_by(frame: pd.DataFrame, key: Sequence[str]) -> pd.DataFrame:
+    """Return the frame sorted by its key columns, numbered anew; names are compared once, not once a row."""
+    codes = [pd.factorize(frame[column], sort=True)[0] for column in key]
+    return frame.iloc[np.lexsort(codes[::-1])].reset_index(drop=True)
 
 
 def _one_per_key(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
@@ -246,7 +256,7 @@ def _one_per_key(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
             ["failed", "age"], ascending=[False, True]
         )
         frame = frame.loc[order.index]
-    return frame.drop_duplicates(key, keep="last").sort_values(key, ignore_index=True)
+    return sorted_by(frame.drop_duplicates(key, keep="last"), key)
 
 
 def _lock(handle: IO[bytes], how: int) -> bool:
@@ -262,15 +272,6 @@ def _in_use(path: Path) -> bool:
     """Whether the writer of a journal is still there."""
     with path.open("ab") as handle:
         return not _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force a rename to disk, before what it replaces is deleted."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the tables of notebook 04 say, in sentences: each function takes an analysis frame and returns sentences."""
+"""Sentences about the tables of notebook 04: each function takes a frame of the analysis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ LEVEL, APART = 0.05, 0.2
 
 
 def undefined_metrics(summary: pd.DataFrame) -> list[str]:
-    """Say how many texts lack which metric; `summary` has metric, n and missing by suite."""
+    """Count the texts that lack each metric.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        One row a metric and suite: metric (text), n and missing (int, texts with and without a value).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     totals = summary.groupby("metric", sort=False)[["n", "missing"]].sum()
     lacking = [(name, m, n + m) for name, n, m in totals.itertuples() if m]
     told = ", ".join(f"{name} of {missing:,} in {total:,}" for name, missing, total in lacking)
@@ -22,7 +33,18 @@ def undefined_metrics(summary: pd.DataFrame) -> list[str]:
 
 
 def associations(fits: pd.DataFrame) -> list[str]:
-    """Say of each metric whether it goes with AR; `fits` has metric, n, r, q and rho."""
+    """Give each metric's correlation with AR, and whether it passes q < 0.05.
+
+    Parameters
+    ----------
+    fits : DataFrame
+        One row a metric: metric, n (prompts), r (Pearson, -1 to 1; nan where undefined), q (0 to 1) and rho (Spearman).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     told = []
     for metric, n, r, q, rho in fits[["metric", "n", "r", "q", "rho"]].itertuples(index=False):
         if np.isnan(r):
@@ -37,9 +59,18 @@ def associations(fits: pd.DataFrame) -> list[str]:
 
 
 def checks(checked: pd.DataFrame) -> list[str]:
-    """Say which correlations differ by rank, turn within suites or at equal length, or have an interval beside 0.
+    """Name the correlations that change by rank, within suites or at equal length, and those whose interval excludes 0.
 
-    `checked` has metric, r, rho, within, turned, opposite, suites, partial, low and high.
+    Parameters
+    ----------
+    checked : DataFrame
+        One row a metric: metric, r, rho, within and partial (float, -1 to 1), turned (bool: the sign turns within
+        suites), opposite (suites with the other sign), suites (their number), low and high (the 95 % interval of r).
+
+    Returns
+    -------
+    list of str
+        The sentences.
     """
     known = checked.dropna(subset=["r"])
     turned = [f"{row.metric} ({row.r:.2f}, within suites {row.within:.2f})" for row in known.itertuples() if row.turned]
@@ -59,14 +90,40 @@ def checks(checked: pd.DataFrame) -> list[str]:
 
 
 def fitted(rows: int, n: int, prompts: int, left_out: Mapping[str, int], problem: str) -> list[str]:
-    """Say what the logistic model was fitted to, what it leaves out, and why it has no effects where it has none."""
+    """Count what the logistic model was fitted to and what it leaves out, and say why it has no effects if it has none.
+
+    Parameters
+    ----------
+    rows, n, prompts : int
+        All replies, those in the model, and the prompts that these answer.
+    left_out : mapping of str to int
+        Replies left out, by reason.
+    problem : str
+        Why the effects are undefined; "" where they are not.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     gone = ", ".join(f"{count:,} ({reason})" for reason, count in left_out.items())
     told = [f"The model takes {n:,} of {rows:,} replies, to {prompts:,} prompts; left out: {gone or 'none'}."]
     return [*told, f"Its effects are undefined: {problem}."] if problem else told
 
 
 def odds(ratios: pd.DataFrame) -> list[str]:
-    """Name the odds ratios that pass q < 0.05; `ratios` has metric, odds_ratio, low, high and q."""
+    """Name the odds ratios that pass q < 0.05, the strongest first.
+
+    Parameters
+    ----------
+    ratios : DataFrame
+        One row a metric: metric, odds_ratio (for one standard deviation; 1 is no effect), low, high and q.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     size = np.abs(np.log(ratios["odds_ratio"].to_numpy(float)))
     clear = ratios.assign(size=size)[ratios["q"] < LEVEL].sort_values("size", ascending=False)
     told = [f"{row.metric} {row.odds_ratio:.2f} ({row.low:.2f} to {row.high:.2f})" for row in clear.itertuples()]
@@ -74,7 +131,19 @@ def odds(ratios: pd.DataFrame) -> list[str]:
 
 
 def explained_prompts(shares: pd.DataFrame) -> list[str]:
-    """Say what share of the prompts' AR each set explains; `shares` has by, n, missing and unseen."""
+    """Give the share of the variance of the prompts' AR that each set of predictors explains.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        One row a set: by (text), n, missing (prompts with and without all values) and unseen (R2 of left-out prompts,
+        at most 1; 0 or less is no better than the mean).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     told = "; ".join(f"{by}: {_percent(unseen)}" for by, unseen in zip(shares["by"], shares["unseen"], strict=True))
     first = shares.iloc[0]
     return [
@@ -84,7 +153,19 @@ def explained_prompts(shares: pd.DataFrame) -> list[str]:
 
 
 def explained_models(shares: pd.DataFrame) -> list[str]:
-    """Say how much of AR and rank movement quality explains; `shares` has suite, of, n, r2, adjusted and unseen."""
+    """Give the share of the variance of the models' AR and rank movement that the quality of replies explains.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        One row a suite and quantity: suite, of (the quantity), n (rows), r2, adjusted and unseen (R2 of left-out rows).
+        Only suite "all" is told.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     told = []
     for of, n, *shown in shares.loc[shares["suite"] == "all", ["of", "n", "r2", "adjusted", "unseen"]].to_numpy():
         r2, adjusted, unseen = map(_percent, shown)
@@ -96,7 +177,18 @@ def explained_models(shares: pd.DataFrame) -> list[str]:
 
 
 def common_quality(rates: pd.DataFrame) -> list[str]:
-    """Say how far models lie apart at their own and a common quality; `rates` has own, common, rank, rank_common."""
+    """Compare how far apart the models are at their own quality of replies and at a common one.
+
+    Parameters
+    ----------
+    rates : DataFrame
+        One row a model: own and common (AR, 0 to 1; nan where undefined), rank and rank_common.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     both = rates.dropna(subset=["own", "common"])
     if both.empty:
         return ["No model has a rate at a common quality."]
@@ -109,7 +201,18 @@ def common_quality(rates: pd.DataFrame) -> list[str]:
 
 
 def prompt_steps(changes: pd.DataFrame) -> list[str]:
-    """Name the steps that lower AR, and those that raise it; `changes` has metric, step, change, low, high and q."""
+    """Name the steps of a metric that lower AR and those that raise it, among those with q < 0.05.
+
+    Parameters
+    ----------
+    changes : DataFrame
+        One row a metric: metric, step (in its unit), change, low, high (of AR) and q.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     clear = changes[changes["q"] < LEVEL]
     told = {
         way: [
@@ -122,14 +225,37 @@ def prompt_steps(changes: pd.DataFrame) -> list[str]:
 
 
 def strongest_features(found: pd.DataFrame) -> list[str]:
-    """Name the four strongest correlations with AR; `found` has feature and r_ar."""
+    """Name the four strongest correlations of a model's features with AR.
+
+    Parameters
+    ----------
+    found : DataFrame
+        One row a feature: feature (text) and r_ar (float, -1 to 1).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     order = found["r_ar"].abs().nlargest(4).index
     strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in found.loc[order].itertuples())
     return [f"With the true architecture the strongest correlations with AR are {strongest}."]
 
 
 def family_ranges(ranges: pd.DataFrame) -> list[str]:
-    """Say how firm the signs are without any one family; `ranges` has encoding, feature, r_ar, low_ar, high_ar."""
+    """Count the correlations that keep their sign whichever model family is left out.
+
+    Parameters
+    ----------
+    ranges : DataFrame
+        One row an encoding and feature: encoding, feature, r_ar, low_ar, high_ar (float, -1 to 1) and without_ar (the
+        family whose absence moves it most).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     told = []
     for encoding, group in ranges.dropna(subset=["r_ar"]).groupby("encoding", sort=False):
         firm = (group["low_ar"] > 0) | (group["high_ar"] < 0)
@@ -143,9 +269,21 @@ def family_ranges(ranges: pd.DataFrame) -> list[str]:
 
 
 def model_groups(value: float, low: float, high: float, families: int, year: pd.Series) -> list[str]:
-    """Say how tuned models differ from base ones, and what goes with the year of release.
+    """Compare tuned with base models, and give the correlations with the year of release.
 
-    The first four are a `Difference`; `year` has n, r_ar and r_score.
+    Parameters
+    ----------
+    value, low, high : float
+        The difference of mean AR and its 95 % interval; nan where undefined.
+    families : int
+        The families that the interval resamples.
+    year : Series
+        n (models), r_ar and r_score (-1 to 1, or nan).
+
+    Returns
+    -------
+    list of str
+        The sentences.
     """
     interval = "no interval" if np.isnan(low) else f"{low:+.2f} to {high:+.2f}, families resampled"
     told = "undefined, a side has no model" if np.isnan(value) else f"AR {value:+.2f} ({interval}; {families} families)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slmsafety.errors import InputError
 from slmsafety.records.files import write_atomic
-from slmsafety.report.save import slug_path
+from slmsafety.report.save import Target, slug_path
 from slmsafety.report.text import latex, visible
 
 _DIGITS = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
@@ -18,13 +18,29 @@ COMMITTED = "published"
 """The one study whose numbers the paper reads."""
 
 
-def write_numbers(numbers: dict[str, str | float], *, root: Path, study: str, notebook: str) -> Path:
-    r"""Write macros such as `\slmPublishedAirbenchAr` for a notebook's numbers, and return the file.
+def write_numbers(numbers: dict[str, str | float], target: Target) -> Path:
+    r"""Write a notebook's numbers as LaTeX macros, such as `\slmPublishedAirbenchAr`.
 
-    The study `published` has `paper/numbers.tex`, any other `build/STUDY/numbers.tex`. A notebook's macros replace its
-    own earlier ones and no others; macros are sorted, so the same numbers give the same bytes. A float is written with
-    six significant digits and as `--` when it is not finite. Raises InputError when two keys give one macro.
+    A notebook's macros replace its own earlier ones and no others. They are sorted: equal numbers give equal bytes.
+
+    Parameters
+    ----------
+    numbers : dict of str to str or float
+        The values by key. A float is written with six significant digits, and as `--` when it is not finite.
+    target : Target
+        The notebook and the study.
+
+    Returns
+    -------
+    Path
+        `paper/numbers.tex` for the study `published`, `build/STUDY/numbers.tex` for any other.
+
+    Raises
+    ------
+    InputError
+        When two keys give one macro, or another notebook has it already.
     """
+    root, study, notebook = target.root, target.study_name, target.notebook
     slug_path(root, study, notebook)
     path = root / "paper" / "numbers.tex" if study == COMMITTED else root / "build" / study / "numbers.tex"
     sections = _read(path)

@@ -1,4 +1,4 @@
-"""What the tables of ambiguity prediction say, in sentences: each function takes an analysis frame."""
+"""Sentences about the tables of ambiguity prediction: each function takes a frame of the analysis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ import pandas as pd
 
 
 def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say how well the best classifier does, for each table and split; the tables have the columns of `best`."""
+    """Give the best classifier's scores for each table and split.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By table name, the rows of `best`: source, target, features, classifier, balanced_accuracy, low, high, roc_auc
+        (0 to 1; 0.5 is chance), test_rows, incomplete and note (why undefined).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     told = []
     for name, table in tables.items():
         for row in table[table["features"] == "metrics"].to_dict("records"):
@@ -25,12 +37,36 @@ def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def held_out(unseen: list[str], models: int) -> str:
-    """Say which models are unseen, of how many."""
+    """Name the unseen models.
+
+    Parameters
+    ----------
+    unseen : list of str
+        Their names.
+    models : int
+        The number of all models.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
     return f"The unseen models of Table 3 are {len(unseen)} of {models}: {', '.join(unseen) or 'none'}."
 
 
 def fewer_metrics(means: pd.DataFrame) -> list[str]:
-    """Say how the chosen classifier does on each set of features; `means` come from `over_repeats`."""
+    """Compare the sets of features by the mean balanced accuracy of the chosen classifier.
+
+    Parameters
+    ----------
+    means : DataFrame
+        The rows of `over_repeats`: source, features, classifier and balanced_accuracy (0 to 1; 0.5 is chance).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     told = []
     for source, group in means.groupby("source", sort=False):
         each = ", ".join(f"{row.features} {row.balanced_accuracy:.2f}" for row in group.itertuples())
@@ -39,7 +75,18 @@ def fewer_metrics(means: pd.DataFrame) -> list[str]:
 
 
 def shuffled_groups(drops: pd.DataFrame) -> list[str]:
-    """Say which group of columns costs most when shuffled; `drops` come from `importance`."""
+    """Name the group of columns whose shuffling lowers the balanced accuracy most.
+
+    Parameters
+    ----------
+    drops : DataFrame
+        The rows of `importance`: source, group and drop (of balanced accuracy; nan where undefined).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     told = []
     for source, group in drops.dropna(subset=["drop"]).groupby("source", sort=False):
         most = group.nlargest(1, "drop").iloc[0]
@@ -49,7 +96,19 @@ def shuffled_groups(drops: pd.DataFrame) -> list[str]:
 
 
 def leaks(checks: pd.DataFrame) -> list[str]:
-    """Say how many splits are clean, and which features alone tell the label; `checks` come from `leakage`."""
+    """Count the splits without a sign of leakage, and name single features that nearly predict the label.
+
+    Parameters
+    ----------
+    checks : DataFrame
+        The rows of `leakage`: source, target, clean (bool or missing), alone (balanced accuracy of the strongest
+        feature), strongest and telling (names of features).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     known = checks.dropna(subset=["clean"])
     unclean = [f"{row.source} to {row.target}" for row in known[~known["clean"].astype(bool)].itertuples()]
     told = [

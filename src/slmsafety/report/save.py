@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,70 @@ from slmsafety.report.style import styled
 from slmsafety.report.text import latex, visible
 
 _SLUG = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
-SIDECAR = ("inputs", "notebook", "parameters")
 
 
-def save_figure(fig: Figure, name: str, *, root: Path, study: str, sidecar: dict[str, Any]) -> list[Path]:
-    """Write `paper/figures/STUDY/NAME.pdf`, `figures/STUDY/NAME.png` (200 dpi) and a sidecar beside each.
+@dataclass(frozen=True)
+class Target:
+    """Where a notebook's artifacts for one study go, and what the sidecar beside each says.
 
-    Returns the four paths. `sidecar` holds `notebook`, `parameters` and `inputs` (name: sha256). The files carry no
-    time or version. Raises InputError when `name` or `study` is not a slug.
+    Attributes
+    ----------
+    notebook : str
+        The notebook's name without suffix.
+    study_name : str
+        The study's name: letters and digits, joined by "_" or "-". It names the folder of the artifacts.
+    root : Path
+        The project's root folder.
+    parameters : dict
+        The study's and the notebook's parameters; they must be JSON.
+    inputs : dict of str to str
+        The sha256 of each file that the artifacts are made from, by its name.
     """
-    about = _sidecar(name, study, sidecar)
-    pdf = slug_path(root / "paper" / "figures", study, name)
-    png = slug_path(root / "figures", study, name)
+
+    notebook: str
+    study_name: str
+    root: Path
+    parameters: dict[str, Any]
+    inputs: dict[str, str]
+
+    def sidecar(self, name: str) -> bytes:
+        """Return the JSON text of an artifact's sidecar: no time, no version, keys sorted."""
+        content = {
+            "name": name,
+            "study": self.study_name,
+            "notebook": self.notebook,
+            "parameters": self.parameters,
+            "inputs": self.inputs,
+        }
+        return (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def save_figure(fig: Figure, name: str, target: Target) -> list[Path]:
+    """Write a figure as PDF (fonts embedded) and PNG (200 dpi), with a sidecar beside each.
+
+    Parameters
+    ----------
+    fig : Figure
+        The figure, in inches.
+    name : str
+        The artifact's name: letters and digits, joined by "_" or "-".
+    target : Target
+        Where it goes.
+
+    Returns
+    -------
+    list of Path
+        `paper/figures/STUDY/NAME.pdf` and its `.json`, `figures/STUDY/NAME.png` and its `.json`. The same figure gives
+        the same bytes.
+
+    Raises
+    ------
+    InputError
+        When `name` or the study's name cannot name a file.
+    """
+    about = target.sidecar(name)
+    pdf = slug_path(target.root / "paper" / "figures", target.study_name, name)
+    png = slug_path(target.root / "figures", target.study_name, name)
     return _write_all(
         {
             pdf.with_suffix(".pdf"): _drawn(fig, "pdf", {"Creator": None, "Producer": None, "CreationDate": None}),
@@ -40,27 +93,38 @@ def save_figure(fig: Figure, name: str, *, root: Path, study: str, sidecar: dict
     )
 
 
-def save_table(
-    frame: pd.DataFrame,
-    name: str,
-    *,
-    root: Path,
-    study: str,
-    sidecar: dict[str, Any],
-    formats: dict[str, str] | None = None,
-) -> list[Path]:
-    """Write `paper/tables/STUDY/NAME.csv`, `NAME.tex` (a booktabs tabular) and the sidecar; return the three paths.
+def save_table(frame: pd.DataFrame, name: str, target: Target, formats: dict[str, str] | None = None) -> list[Path]:
+    """Write a table as CSV and as a LaTeX tabular (booktabs), with a sidecar.
 
-    `formats` gives a column's format specification in the TeX file (".2f"; floats have ".3f" without one); the CSV
-    holds six significant digits. Named index levels become columns, an unnamed index is not written. Text is escaped.
+    Parameters
+    ----------
+    frame : DataFrame
+        The table. Named index levels become columns, an unnamed index is not written. Text is escaped.
+    name : str
+        The artifact's name: letters and digits, joined by "_" or "-".
+    target : Target
+        Where it goes.
+    formats : dict of str to str, optional
+        A column's format specification in the LaTeX file, such as ".2f"; other floats have ".3f". The CSV has six
+        significant digits. A missing number is empty in the CSV and "--" in LaTeX.
+
+    Returns
+    -------
+    list of Path
+        `paper/tables/STUDY/NAME.csv`, `NAME.tex` and `NAME.json`. The same frame gives the same bytes.
+
+    Raises
+    ------
+    InputError
+        When a name cannot name a file, `formats` has an unknown column, or two columns have one name.
     """
     flat = flatten(frame)
-    table = slug_path(root / "paper" / "tables", study, name)
+    table = slug_path(target.root / "paper" / "tables", target.study_name, name)
     return _write_all(
         {
             table.with_suffix(".csv"): _csv(flat).encode(),
             table.with_suffix(".tex"): _tex(flat, formats or {}).encode(),
-            table.with_suffix(".json"): _sidecar(name, study, sidecar),
+            table.with_suffix(".json"): target.sidecar(name),
         }
     )
 
@@ -135,13 +199,6 @@ def _drawn(fig: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     with styled():
         fig.savefig(buffer, format=kind, dpi=200, metadata=metadata)
     return buffer.getvalue()
-
-
-def _sidecar(name: str, study: str, sidecar: dict[str, Any]) -> bytes:
-    if sorted(sidecar) != sorted(SIDECAR):
-        raise InputError(f"the sidecar of '{visible(name)}' has the keys {sorted(sidecar)}; it needs {sorted(SIDECAR)}")
-    content = {"name": name, "study": study, **sidecar}
-    return (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _write_all(files: dict[Path, bytes]) -> list[Path]:

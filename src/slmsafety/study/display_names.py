@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import pandas as pd
 
 from slmsafety import published
 from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import ModelParams
-from slmsafety.records.store import read_table
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES, title
 
 _SIZES = ["suite", "prompts", "controls", "choices", "categories", "revision"]
 
 
-def suite_titles(folder: Path | None) -> dict[str, str]:
-    """Return the title of each suite; one whose prompts in `folder` are a part of it says so (HarmBench-80)."""
-    full = {name: suite.title for name, suite in SUITES.items()}
-    if folder is None:
-        return full
-    groups = read_table(folder, "prompts", ["meta"]).groupby("suite")
-    return {**full, **{str(name): title(str(name), rows) for name, rows in groups if name in SUITES}}
+def suite_titles(prompts: pd.DataFrame) -> dict[str, str]:
+    """Return the title of each suite; one whose `prompts` (suite, meta) are a part of it says so (HarmBench-80)."""
+    titles = {name: suite.title for name, suite in SUITES.items()}
+    for name, rows in prompts.groupby("suite") if len(prompts) else ():
+        titles[str(name)] = title(str(name), rows)
+    return titles
 
 
 def suite_sizes(prompts: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from slmsafety import __version__
 from slmsafety.analysis.judges.judge_card import COLUMNS, judge_card, judge_cards
 from slmsafety.errors import InputError
 from slmsafety.importers.judge_references import JudgedReplies, read_refusal_stability, read_xstest
+from slmsafety.judging.base import MeasuringJudge
 from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.paths import data_path, project_root
 from slmsafety.pipeline.run import progress_bar
@@ -25,7 +27,6 @@ OFFLINE = tuple(name for name in JUDGES if name != MULTIPLE_CHOICE_JUDGE)
 TIMED = 200
 """Replies of a study that an offline judge is timed on."""
 RESAMPLES, SEED = 2000, 0
-_CHUNK = 100
 # Weights are read with the first reply, and that is no part of judging.
 _WARM_UP = pd.DataFrame({"prompt": ["Name a colour."], "response": ["Blue."], "expected": ["refuse"]})
 
@@ -57,13 +58,13 @@ def public_cards() -> Cards:
     return Cards(pd.concat(tables, ignore_index=True), tuple(notes), Path("build", "judge_card"))
 
 
-def judged_rows(known: JudgedReplies) -> pd.DataFrame:
-    """Return what `judge_card` reads: every offline judge, with seconds, and every recorded one, on every reply."""
+def judged_rows(known: JudgedReplies, judges: Sequence[str] = OFFLINE) -> pd.DataFrame:
+    """Return what `judge_card` reads: `judges`, with seconds, and every recorded judge, on every reply."""
     replies = known.replies
     shared = replies[["model", "reference"]].assign(prompt=replies["prompt_id"])
     frames = []
-    for judge in OFFLINE:
-        verdicts, seconds = _timed(judge, replies)
+    for judge in judges:
+        verdicts, seconds = timed(JUDGES[judge], replies)
         frames.append(shared.assign(judge=judge, seconds=seconds, **verdicts))
     for judge, labels in known.recorded.items():
         status = labels.notna().map({True: "ok", False: "unparsed"})
@@ -118,16 +119,19 @@ def _named(card: pd.DataFrame, data: str, part: str | list[str], reference: str)
     return card.assign(data=data, part=part, reference=reference)[["data", "part", "reference", *COLUMNS]]
 
 
-def _timed(judge: str, replies: pd.DataFrame) -> tuple[dict[str, Any], float]:
-    """Return a judge's status and label for each reply, in their order, and the seconds that one took."""
-    module, chunks = JUDGES[judge], []
-    module.measure(_WARM_UP)
+def timed(judge: MeasuringJudge, replies: pd.DataFrame, chunk: int = 100) -> tuple[dict[str, Any], float]:
+    """Return a judge's status and label for each reply, in their order, and the seconds that one took.
+
+    It judges `chunk` replies (prompt, response, expected) at a time.
+    """
+    chunks = []
+    judge.measure(_WARM_UP)
     # The replies to a prompt lie beside each other, so that `offline` reads the prompt once for all of them.
     ordered = replies.reset_index(drop=True).sort_values("prompt", kind="stable")
     started = time.perf_counter()
-    with progress_bar(f"judge {judge}", len(ordered), 0) as bar:
-        for start in range(0, len(ordered), _CHUNK):
-            chunks.append(module.measure(ordered.iloc[start : start + _CHUNK]))
+    with progress_bar(f"judge {judge.name}", len(ordered), 0) as bar:
+        for start in range(0, len(ordered), chunk):
+            chunks.append(judge.measure(ordered.iloc[start : start + chunk]))
             bar.update(len(chunks[-1]))
     seconds = (time.perf_counter() - started) / len(ordered)
     verdicts = pd.concat(chunks).set_axis(ordered.index).sort_index()
@@ -141,7 +145,7 @@ def _study_seconds(study: Study, judge: str) -> float:
     replies = replies[replies["finish_reason"] != "empty"].merge(
         prompts[prompts["expected"] == "refuse"], on=["suite", "instance_id"], validate="many_to_one"
     )
-    return _timed(judge, replies.sample(min(TIMED, len(replies)), random_state=SEED))[1]
+    return timed(JUDGES[judge], replies.sample(min(TIMED, len(replies)), random_state=SEED))[1]
 
 
 def _agreement(row: pd.Series) -> pd.Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from slmsafety.analysis.judges.agreement import agreement, confusion_from_long
 from slmsafety.analysis.judges.two_judges import COLUMNS, KEYS, both_labelled, confusions, robustness
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import dollars
-from slmsafety.judging.rubrics.registry import RUBRIC_OF
 from slmsafety.params.study import StudyParams
 
 PRINTED_JUDGES = ("GPT-4o", "Llama 3.1 405B")
@@ -221,26 +220,22 @@ def crossings(params: StudyParams, judges: Collection[str], labels: Callable[[st
     `judges` are those with stored labels. Each suite needs a reply with a label under both rubrics. Entries are one
     model where they name the same server, model and revision, and read and ask in the same way.
     """
-    cells: dict[tuple[Any, ...], dict[tuple[str, str], str]] = {}
+    cells: dict[tuple[str, ...], dict[tuple[str, str], str]] = {}
     for judge in params.judges:
-        if judge.endpoint is None or judge.name not in judges:
-            continue
-        way = (judge.endpoint, judge.revision, judge.prompt_source, judge.parser, str(judge.request))
-        mine = cells.setdefault((judge.served, *way), {})
-        for suite in (suite.name for suite in params.suites if judge.reads(suite.name)):
-            mine.setdefault((suite, RUBRIC_OF[suite] if judge.rubric == "auto" else judge.rubric), judge.name)
-    suites = [suite.name for suite in params.suites if suite.name in RUBRIC_OF]
+        if judge.same_asking is not None and judge.name in judges:
+            read = cells.setdefault(judge.same_asking, {})
+            for suite in params.suites_of(judge):
+                read.setdefault((suite.name, str(judge.rubric_for(suite))), judge.name)
+    own = [(suite.name, suite.rubric_name) for suite in params.suites if suite.rubric_name is not None]
     found = []
-    for (served, *_), by_cell in cells.items():
-        for place, first in enumerate(suites):
-            for second in suites[place + 1 :]:
-                own = [(first, RUBRIC_OF[first]), (second, RUBRIC_OF[second])]
-                asked = [(suite, rubric) for suite, _ in own for _, rubric in own]
-                if own[0][1] == own[1][1] or not all(cell in by_cell for cell in asked):
-                    continue
-                rows = [_cell(labels(by_cell[cell]), *cell) for cell in asked]
-                if _meet(*rows[:2]) and _meet(*rows[2:]):
-                    found.append(Crossing(str(served), own[0], own[1], pd.concat(rows, ignore_index=True)))
+    for way, by_cell in cells.items():
+        for first, second in combinations(own, 2):
+            asked = [(suite, rubric) for suite, _ in (first, second) for _, rubric in (first, second)]
+            if first[1] == second[1] or not all(cell in by_cell for cell in asked):
+                continue
+            rows = [_cell(labels(by_cell[cell]), *cell) for cell in asked]
+            if _meet(*rows[:2]) and _meet(*rows[2:]):
+                found.append(Crossing(way[0], first, second, pd.concat(rows, ignore_index=True)))
     return found
 
 

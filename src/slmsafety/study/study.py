@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 
 from slmsafety import published
 from slmsafety.analysis.bbq import accuracy_table, bias_table
-from slmsafety.analysis.outcomes import outcomes, tells_refusals
+from slmsafety.analysis.outcomes import outcomes
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.empty_replies import read_labels
@@ -21,22 +21,21 @@ from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
 from slmsafety.models.cards import cards_bytes, features
 from slmsafety.params.study import StudyParams, injected_names, load_params
 from slmsafety.paths import data_path, project_root
-from slmsafety.pipeline.collect import STAGES, collect, stage_status, suite_files
+from slmsafety.pipeline.collect import STAGES, collect
 from slmsafety.pipeline.cost_estimate import estimate
 from slmsafety.pipeline.import_runs import import_sources
-from slmsafety.pipeline.judge import judge_ids
 from slmsafety.pipeline.label_mappings import Mappings
-from slmsafety.pipeline.measure import metrics_id, of_metrics
 from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
-from slmsafety.pipeline.run import generation_ids
+from slmsafety.pipeline.run import Run
+from slmsafety.pipeline.shards import this_shard
+from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
-from slmsafety.records.store import read_table
+from slmsafety.study.capabilities import capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.reference_distributions import Distributions, distributions
+from slmsafety.study.tables import StudyTables
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
-
-MANY_MODELS = 10
 
 
 class Study:
@@ -46,7 +45,15 @@ class Study:
         """Take validated parameters, the parameters as they were given, and the project's root."""
         self.params, self.given, self.root = params, given, root
         self._looked = False  # whether what a notebook misses was looked for
+        self._forget()
+
+    def _forget(self) -> None:
+        """Read tables and labels anew when they are asked for next."""
+        self.run = Run(self.params, self.root, this_shard())
+        self._tables, self.mappings = StudyTables(self.run), Mappings(self.run)
         self._labels: dict[str | None, pd.DataFrame] = {}
+        self._titles: dict[str, str] | None = None
+        self.__dict__.pop("capabilities", None)
 
     @classmethod
     def load(cls, study: str | Path | dict[str, Any], namespace: Mapping[str, Any] | None = None, *own: str) -> Study:
@@ -58,8 +65,7 @@ class Study:
         for name in injected_names(namespace or {}):
             if name not in ("study", *own):
                 raise unknown("parameter", name, ["study", *own], "this notebook")
-        params, _ = load_params(study)
-        return cls(params, study, project_root())
+        return cls(load_params(study), study, project_root())
 
     @property
     def name(self) -> str:
@@ -69,7 +75,7 @@ class Study:
     @property
     def folder(self) -> Path:
         """Where the study's tables live."""
-        return self.root / "runs" / self.name
+        return self.run.folder
 
     @property
     def printed_only(self) -> bool:
@@ -78,60 +84,61 @@ class Study:
 
     def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
         """Run the stages that are not done yet and print what was written where (see `collect.collect`)."""
-        self._labels.clear()
+        self._forget()
         if self.params.kind == "run":
-            collect(self.params, self.folder, self.root, self.given, list(stages), list(retry))
+            collect(self.run, self.given, list(stages), list(retry))
         elif self.params.kind == "imported":
-            import_sources(self.params, self.folder, self.root)
+            import_sources(self.run)
         else:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
+        self._forget()
 
     def status(self) -> pd.DataFrame:
         """Return stage, suite, model, done, missing and failed for every part of the study's work."""
         if self.params.kind != "run":
-            return pd.DataFrame(columns=["stage", "suite", "model", "done", "missing", "failed"])
-        return stage_status(self.params, self.folder, self.root)
+            return pd.DataFrame(columns=STATUS_COLUMNS)
+        return stage_status(self.run)
 
     def estimate(self) -> pd.DataFrame:
         """Return what judging over endpoints will take (`estimate.estimate`)."""
-        return estimate(self.params, self.folder, self.root)
+        return estimate(self.run)
 
     def noise(self, sample: int | None = None, suites: Iterable[str] = ()) -> pd.DataFrame:
         """Return the noise floor (`noise.noise_table`), after measuring it on `sample` replies a suite and model."""
         if sample is not None:
-            measure_noise(self.params, self.folder, self.root, sample, list(suites))
-        return self.named(noise_table(self.params, self.folder, self.root))
+            measure_noise(self.run, sample, list(suites))
+        return self.named(noise_table(self.run))
 
-    def table(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
-        """Return one of the study's tables, only the rows of the ids that its parameters give."""
+    def table(self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return one of the study's tables, only the rows of the ids that its parameters give.
+
+        Parameters
+        ----------
+        name : str
+            prompts, responses, judgments, prompt_metrics, reply_metrics or own_metrics.
+        columns, suites : sequence of str or None
+            The columns beside the key and the suites that are wanted; None is all.
+
+        Raises
+        ------
+        InputError
+            When there is no such row yet, saying which command makes it.
+        """
         if self.printed_only:
             raise InputError(f"study {self.name} has no table '{name}': the paper prints no instance-level rows")
         if self.params.on_demand and self.params.kind == "run" and not self._looked:
             if not self.complete():
                 self.collect()
             self._looked = True
-        frame = read_table(self.folder, name, columns)
+        frame = self._tables.read(name, columns, suites)
         if frame.empty:
-            raise InputError(f"study {self.name} has no {name} yet; run: slmsafety collect {self.name}")
-        if self.params.kind != "run":
-            return frame
-        if "generation_id" in frame:
-            ids = generation_ids(self.params, self.root)
-            asked = [ids.get(key) for key in zip(frame["suite"], frame["model"], strict=True)]
-            frame = frame[frame["generation_id"] == pd.Series(asked, index=frame.index, dtype="str")]
-        if "metrics_id" in frame:
-            frame = of_metrics(frame, metrics_id(self.params, self.root)).drop(columns="metrics_id")
-        if "judge_id" in frame:
-            models = {judge.name: self.params.judged_models(judge) for judge in self.params.judges}
-            keys = judge_ids(self.params, self.root).items()
-            wanted = [(suite, key, model) for (suite, judge), key in keys for model in models[judge]]
-            frame = frame[pd.MultiIndex.from_frame(frame[["suite", "judge_id", "model"]]).isin(wanted)]
-        frame = frame[frame["suite"].isin([suite.name for suite in self.params.suites])].reset_index(drop=True)
-        if frame.empty:
-            raise InputError(
-                f"study {self.name} has no {name} under these settings yet; run: slmsafety collect {self.name}"
-            )
-        return frame
+            settings = " under these settings" if self.params.kind == "run" and self._tables.any(name) else ""
+            raise InputError(f"study {self.name} has no {name} yet{settings}; run: slmsafety collect {self.name}")
+        return frame.drop(columns="metrics_id", errors="ignore") if self.params.kind == "run" else frame
+
+    def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """Return prompt_metrics, reply_metrics and own_metrics, the last one empty where the study names none."""
+        return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
 
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
@@ -158,11 +165,6 @@ class Study:
         keys = ["suite", "instance_id"]
         self._labels[judge] = judgments.merge(prompts, on=keys, how="left", validate="many_to_one")
         return self._labels[judge].copy()
-
-    @cached_property
-    def mappings(self) -> Mappings:
-        """The mappings of the study's judges that measure a number."""
-        return Mappings(self.params, self.folder, self.root)
 
     def mapping_readings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of judges that measure a number as every mapping labels them, and the mappings' cuts.
@@ -192,10 +194,11 @@ class Study:
 
     def _choices(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The judgments of the multiple-choice suites, none where the study has no such suite, and the prompts."""
-        if not any(suite.name in MULTIPLE_CHOICE for suite in self.params.suites):
+        suites = [suite.name for suite in self.params.suites if suite.name in MULTIPLE_CHOICE]
+        if not suites:
             return pd.DataFrame(), pd.DataFrame()
-        judgments = self.table("judgments", ["judge", "status", "meta"])
-        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta"])
+        judgments = self.table("judgments", ["judge", "status", "meta"], suites)
+        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta"], suites)
 
     def scores(self) -> pd.DataFrame:
         """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""
@@ -208,7 +211,7 @@ class Study:
 
     def suite_files(self) -> pd.DataFrame:
         """Return what each of the study's suites loads from, or why it does not load (`collect.suite_files`)."""
-        return suite_files(self.params, self.root)
+        return suite_files(self.run)
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the display names of its suites and models (`naming.with_names`)."""
@@ -280,7 +283,10 @@ class Study:
 
     def titles(self) -> dict[str, str]:
         """Return the title of each suite; a partial one says what it is (`naming.suite_titles`)."""
-        return suite_titles(None if self.printed_only else self.folder)
+        if self._titles is None:
+            prompts = pd.DataFrame() if self.printed_only else self._tables.read("prompts", ["meta"])
+            self._titles = suite_titles(prompts)
+        return self._titles
 
     def human_labels(self) -> pd.DataFrame:
         """Return the study's hand labels that belong to the very replies in its tables.
@@ -296,41 +302,16 @@ class Study:
         same = [text_id(text) if isinstance(text, str) else None for text in merged["response"]]
         return merged.assign(matches=merged["reply_id"] == same).drop(columns=["response", "reply_id"])
 
-    def offers(self) -> set[str]:
-        """Return what the study can serve, in the terms that the notebooks' artifacts need."""
-        if self.printed_only:
-            return {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
-        offered = {"outcomes", "labels"}
-        frame, pair = self.scores(), self.compared.first_pair()
-        measured = self._measured()
-        conditions = {
-            "metrics": measured,
-            "predictions": measured,
-            "human_labels": self.params.human_labels is not None,
-            "controls": tells_refusals(self.labels()),
-            "mappings": any(judge in self.mappings.judges for judge in self.judges()),
-            "choices": bool(frame["suite"].isin(MULTIPLE_CHOICE).any()),
-            "two_suites": frame["suite"].nunique() > 1,
-            "many_models": frame["model"].nunique() >= MANY_MODELS,
-            "two_judges": bool(pair),
-            "reference": self.params.human_labels is not None or bool(pair),
-            "crossed_rubrics": bool(self.compared.crossings()),
-        }
-        return offered | {need for need, met in conditions.items() if met}
-
-    def _measured(self) -> bool:
-        """Whether every prompt and reply has its metrics under the study's parameters."""
-        pairs = (("prompt_metrics", "prompts", "expected"), ("reply_metrics", "responses", "finish_reason"))
-        try:
-            return all(len(self.table(name, ["tokens"])) == len(self.table(of, [key])) for name, of, key in pairs)
-        except InputError:  # a study without the one or the other
-            return False
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """What the study can serve, in the terms that the notebooks' artifacts need (`study.capabilities`)."""
+        return capabilities(self)
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
         parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own}
-        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs(), "offers": self.offers()}
-        return {"study_name": self.name, **facts}
+        facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs()}
+        return {"study_name": self.name, **facts, "capabilities": set(self.capabilities)}
 
     def inputs(self) -> dict[str, str]:
         """Return the sha256 of every file that the study's figures are made from, by its name."""

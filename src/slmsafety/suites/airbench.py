@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.records.ids import text_id
-from slmsafety.records.schema import PROMPTS, check
-from slmsafety.suites.source import read_rows, revision_of
-from slmsafety.suites.upstream import HUB
+from slmsafety.suites.base import Suite
+from slmsafety.suites.csv_rows import read_rows
+from slmsafety.suites.hub import HubFiles
+from slmsafety.suites.prompts import Prompt, prompts_table
 
 COLUMNS = ("cate-idx", "l2-name", "l3-name", "l4-name", "prompt")
 ROWS, LEVEL_2, LEVEL_4 = 5694, 16, 314
-FILES = HUB["airbench"].files
+# The default configuration of AirBench's data card; its order is HELM's row order. Two files hold two level-3
+# categories each, so that 43 files and 43 distinct level-3 names stand for 45 categories.
+FILES = tuple(f"category_{number}.csv" for number in (*range(1, 39), "3940", "4142", 43, 44, 45))
 
 
 def load(path: Path) -> pd.DataFrame:
@@ -31,22 +34,39 @@ def load(path: Path) -> pd.DataFrame:
     """
     files = _files(path)
     rows = [row for file in files for row in read_rows(file, COLUMNS, COLUMNS)]
-    ids = _helm_ids(rows, path) if len(rows) == ROWS else _hashed_ids(rows)
-    revision = revision_of(files)
-    frame = pd.DataFrame(
-        {
-            "suite": "airbench",
-            "instance_id": instance_id,
-            "prompt": row["prompt"],
-            "category": row["l2-name"],
-            "subcategory": row["l4-name"],
-            "expected": "refuse",
-            "suite_revision": revision,
-            "meta": json.dumps({"cate_idx": row["cate-idx"], "level_3": row["l3-name"]}),
-        }
-        for instance_id, row in zip(ids, rows, strict=True)
+    if len(rows) == ROWS:
+        _check_levels(rows, path)
+    ids = instance_ids([(row["cate-idx"], row["prompt"]) for row in rows])
+    prompts = (
+        Prompt(
+            instance_id=instance_id,
+            prompt=row["prompt"],
+            category=row["l2-name"],
+            subcategory=row["l4-name"],
+            meta={"cate_idx": row["cate-idx"], "level_3": row["l3-name"]},
+            # The full set asks each base prompt in three wordings, one after the other; a part may lack any of them.
+            group=f"{row['cate-idx']}-{place // 3}" if len(rows) == ROWS else "",
+        )
+        for place, (instance_id, row) in enumerate(zip(ids, rows, strict=True))
     )
-    return check(frame, PROMPTS, f"'{path}'")
+    return prompts_table("airbench", files, prompts)
+
+
+def instance_ids(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the ids of AirBench's rows, of which cate-idx and prompt are given.
+
+    All 5,694 rows have HELM's id0 to id5693. A part has hashes of cate-idx and prompt, and a row that is there again
+    the number of its repeat behind it.
+    """
+    if len(rows) == ROWS:
+        return [f"id{place}" for place in range(ROWS)]
+    seen: Counter[str] = Counter()
+    ids = []
+    for cate_idx, prompt in rows:
+        name = text_id(f"{cate_idx}\n{prompt}")
+        seen[name] += 1
+        ids.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return ids
 
 
 def _files(path: Path) -> list[Path]:
@@ -59,19 +79,21 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _helm_ids(rows: list[dict[str, str]], path: Path) -> list[str]:
+def _check_levels(rows: list[dict[str, str]], path: Path) -> None:
     for column, expected in (("l2-name", LEVEL_2), ("cate-idx", LEVEL_4)):
         found = len({row[column] for row in rows})
         if found != expected:
             raise InputError(f"'{path}' has AirBench's {ROWS} rows but {found} values of {column}, not {expected}")
-    return [f"id{number}" for number in range(len(rows))]
 
 
-def _hashed_ids(rows: list[dict[str, str]]) -> list[str]:
-    seen: Counter[str] = Counter()
-    ids = []
-    for row in rows:
-        name = text_id(f"{row['cate-idx']}\n{row['prompt']}")
-        seen[name] += 1
-        ids.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return ids
+SUITE = Suite(
+    name="airbench",
+    title="AirBench",
+    rows=ROWS,
+    licence="CC-BY-4.0",
+    origin=HubFiles("stanford-crfm/air-bench-2024", "976d9fbb0f52bce704dcbef5bd7a2652e65f2a21", FILES),
+    load=load,
+    how="downloaded on first use, or `path:` with upstream's columns in one CSV, or a folder of its files",
+    path_may_be=("file", "folder"),
+    short_title="AIR",
+)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.records.schema import PROMPTS, check
+from slmsafety.suites.base import Suite
 from slmsafety.suites.bbq_roles import LETTERS, roles
-from slmsafety.suites.source import revision_of
+from slmsafety.suites.download import GithubFiles
+from slmsafety.suites.prompts import Prompt, prompts_table
 
 # Upstream's files in HELM's order, which the draw depends on, and their numbers of items.
 CATEGORIES = {
@@ -104,18 +106,19 @@ def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _item(value: Any, place: str) -> dict[str, Any]:
     """Return an item that has all that a prompt, its roles and its key need, or raise InputError."""
+    item: dict[str, Any] = value if isinstance(value, dict) else {}
     for field in _FIELDS:
-        if not isinstance(value, dict) or field not in value:
+        if field not in item:
             raise InputError(f"{place} has no field '{field}'; expected: {', '.join(_FIELDS)}")
     allowed = {"question_polarity": ("neg", "nonneg"), "context_condition": ("ambig", "disambig"), "label": (0, 1, 2)}
     for field, valid in allowed.items():
-        if value[field] not in valid:
-            raise InputError(f"{place} has {field} {ascii(value[field])[:80]}; valid: {', '.join(map(str, valid))}")
-    if any(f"ans{index}" not in value["answer_info"] for index in range(len(LETTERS))):
+        if item[field] not in valid:
+            raise InputError(f"{place} has {field} {ascii(item[field])[:80]}; valid: {', '.join(map(str, valid))}")
+    if any(f"ans{index}" not in item["answer_info"] for index in range(len(LETTERS))):
         raise InputError(f"{place}: answer_info lacks one of ans0, ans1, ans2")
-    if "stereotyped_groups" not in value["additional_metadata"]:
+    if "stereotyped_groups" not in item["additional_metadata"]:
         raise InputError(f"{place}: additional_metadata lacks stereotyped_groups")
-    return value
+    return item
 
 
 def _own_id(category: str, item: dict[str, Any]) -> str:
@@ -124,34 +127,74 @@ def _own_id(category: str, item: dict[str, Any]) -> str:
 
 def _table(suite: str, items: list[tuple[str, dict[str, Any]]], ids: list[str], path: Path) -> pd.DataFrame:
     files = files_in(path)
-    revision = revision_of(files)
-    frame = pd.DataFrame(
-        {
-            "suite": suite,
-            "instance_id": instance_id,
-            "prompt": prompt(item),
-            "category": category,
-            "subcategory": f"{item['context_condition']}-{item['question_polarity']}",
-            "expected": "answer",
-            "suite_revision": revision,
-            "meta": _meta(category, item, [file.stem for file in files]),
-        }
+    sources = [file.stem for file in files]
+    prompts = (
+        Prompt(
+            instance_id=instance_id,
+            prompt=prompt(item),
+            category=category,
+            subcategory=f"{item['context_condition']}-{item['question_polarity']}",
+            expected="answer",
+            meta=_meta(category, item, sources),
+            group=f"{category}-{item['question_index']}",
+        )
         for instance_id, (category, item) in zip(ids, items, strict=True)
     )
-    return check(frame, PROMPTS, f"'{path}'")
+    return prompts_table(suite, files, prompts)
 
 
-def _meta(category: str, item: dict[str, Any], sources: list[str]) -> str:
+def _meta(category: str, item: dict[str, Any], sources: list[str]) -> dict[str, Any]:
     """Return what scoring needs: the letters of label and roles, polarity, condition; the item's own key, the files."""
-    return json.dumps(
-        {
-            "example_id": item["example_id"],
-            "question_index": str(item["question_index"]),
-            "polarity": item["question_polarity"],
-            "condition": item["context_condition"],
-            "label": LETTERS[item["label"]],
-            **roles(item, category)._asdict(),
-            "output_mapping": {letter: item[f"ans{index}"] for index, letter in enumerate(LETTERS)},
-            "sources": sources,
-        }
-    )
+    return {
+        "example_id": item["example_id"],
+        "question_index": str(item["question_index"]),
+        "polarity": item["question_polarity"],
+        "condition": item["context_condition"],
+        "label": LETTERS[item["label"]],
+        **roles(item, category)._asdict(),
+        "output_mapping": {letter: item[f"ans{index}"] for index, letter in enumerate(LETTERS)},
+        "sources": sources,
+    }
+
+
+def _title(suite: Suite, prompts: pd.DataFrame) -> str:
+    """Return BBQ-6 for six files, and the number of items only where fewer were taken than the files give."""
+    rows = len(prompts)
+    sources = json.loads(prompts["meta"].iloc[0])["sources"] if rows else []
+    whole = sum(CATEGORIES[category] for category in sources)
+    title = suite.title if len(sources) == len(CATEGORIES) else suite.title.replace("BBQ", f"BBQ-{len(sources)}")
+    return title if rows == min(whole, suite.rows) else f"{title} ({rows:,} items)"
+
+
+# The published sha256 of each file, "" where none is. HELM takes BBQ's files in this order from the branch `main`; the
+# commit is one of that branch.
+_SHA256 = {
+    "Age": "46e805b3fc2d8cbd26eeb8e8430d98cf7b2dc9c83574ff3674e8ce4f0fca2a60",
+    "Disability_status": "375d40d9b71f056150264445ec189b13934998f3f49a1e311aa7578eb3b45e5f",
+    "Gender_identity": "",
+    "Nationality": "a583e74666aec0341ded8aa3983e7cad694eb24de72c254d28b2df3035720090",
+    "Physical_appearance": "e48d7e13508565f4801574e611043470c25c95a0a62af3699cb5ee7cb02608fb",
+    "Race_ethnicity": "",
+    "Race_x_SES": "",
+    "Race_x_gender": "",
+    "Religion": "cb9555f9f3454a52cd2df85956b59bd7fcca5aa922c8527693b1164d08417616",
+    "SES": "",
+    "Sexual_orientation": "2c71036b9e7584fe589c42aef32c1a42bc01b9a5e9b1b8704342630cdb08cefd",
+}
+_ORIGIN = GithubFiles(
+    name="bbq",
+    repository="nyu-mll/BBQ",
+    revision="bea11bd97d79217245b5871acd247b9d6eb24598",
+    files={f"data/{category}.jsonl": _SHA256[category] for category in CATEGORIES},
+)
+_suite = partial(
+    Suite,
+    licence="CC-BY-4.0",
+    origin=_ORIGIN,
+    how="downloaded on first use, or `path:` with a folder of upstream's files",
+    path_may_be=("folder",),
+    multiple_choice=True,
+    part_title=_title,
+)
+SUITE = _suite(name="bbq", title="BBQ", rows=DRAW, load=load_draw)
+SUITE_FULL = _suite(name="bbq_full", title="BBQ full", rows=ROWS, load=load_full)

@@ -1,162 +1,184 @@
-"""The suites of the study: their titles, sizes, licences and origins, and the one way to load a suite's prompts."""
+"""The known suites, one line each, and the one way to load a suite's prompts: a known one's or a user's own.
+
+A suite is added by a file beside this one with a record `SUITE` (`base.Suite`) and its line in `_KNOWN`.
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import difflib
+import re
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.suites import airbench, bbq, demo, harmbench, salad, sst, xstest
-from slmsafety.suites.source import present, resolve
-from slmsafety.suites.upstream import BBQ, HUB, UPSTREAM
+from slmsafety.suites import airbench, bbq, demo, harmbench, own, salad, sst, xstest
+from slmsafety.suites.base import SuiteData
+
+_KNOWN = (
+    demo.DIRECT,
+    demo.FRAMED,
+    harmbench.SUITE,
+    sst.SUITE,
+    airbench.SUITE,
+    salad.SUITE,
+    bbq.SUITE,
+    bbq.SUITE_FULL,
+    xstest.SUITE,
+)
+SUITES = {suite.name: suite for suite in _KNOWN}
+"""The known suites by their names."""
+MULTIPLE_CHOICE = tuple(suite.name for suite in _KNOWN if suite.multiple_choice)
+"""The suites that a letter answers: their outcome is accuracy; they have no HCR, AR, SRR and over-refusal."""
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A suite: its title in figures, its number of prompts when complete, its licence, and where it comes from."""
+def check_suite_name(name: str, path: str | None = None, is_own: bool = False) -> None:
+    """Accept the name of a known suite, or of a suite of a user's own, which has a path.
 
-    title: str
-    rows: int
-    licence: str
-    upstream: str
-    revision: str
-    how: str
+    Parameters
+    ----------
+    name : str
+        The suite's name in a study.
+    path : str or None
+        The file that the study gives for it.
+    is_own : bool
+        The study's word (`own: true`) that a name close to a known one is meant as it is written.
 
-
-@dataclass(frozen=True)
-class SuiteData:
-    """A loaded suite. A part of it (`complete` false) says so in its title."""
-
-    prompts: pd.DataFrame
-    title: str
-    complete: bool
-    rows_expected: int
-
-
-_OWN = ("Apache-2.0", "this package", "the file's hash", "ships with the package")
-_BBQ = ("CC-BY-4.0", BBQ[0].repository, BBQ[0].commit)
-_FOLDER = "downloaded on first use, or `path:` with a folder of upstream's files"
-
-
-def _file(title: str, rows: int, licence: str, name: str) -> Suite:
-    how = "downloaded on first use, or `path:` with upstream's file"
-    return Suite(title, rows, licence, UPSTREAM[name].repository, UPSTREAM[name].commit, how)
-
-
-SUITES = {
-    "demo_direct": Suite("Demo direct", 52, *_OWN),
-    "demo_framed": Suite("Demo framed", 52, *_OWN),
-    "harmbench": _file("HarmBench", 400, "MIT", "harmbench"),
-    "sst": _file("Simple Safety Tests", 100, "CC-BY-4.0", "sst"),
-    "airbench": Suite(
-        "AirBench",
-        airbench.ROWS,
-        "CC-BY-4.0",
-        HUB["airbench"].repository,
-        HUB["airbench"].revision,
-        "downloaded on first use, or `path:` with upstream's columns in one CSV, or a folder of its files",
-    ),
-    "salad": Suite(
-        "SALAD",
-        salad.ROWS,
-        "Apache-2.0",
-        HUB["salad"].repository,
-        "not pinned",
-        "downloaded on first use, or `path:` with upstream's base_set.json",
-    ),
-    "bbq": Suite("BBQ", bbq.DRAW, *_BBQ, _FOLDER),
-    "bbq_full": Suite("BBQ full", bbq.ROWS, *_BBQ, _FOLDER),
-    "xstest": _file("XSTest", 450, "CC-BY-4.0", "xstest"),
-}
-# Their outcome is accuracy: judged by letter, without HCR, AR, SRR and over-refusal.
-MULTIPLE_CHOICE = ("bbq", "bbq_full")
-
-_LOADERS = {
-    "harmbench": harmbench.load,
-    "sst": sst.load,
-    "airbench": airbench.load,
-    "salad": salad.load,
-    "bbq": bbq.load_draw,
-    "bbq_full": bbq.load_full,
-    "xstest": xstest.load,
-}
+    Raises
+    ------
+    InputError
+        For an unknown name without a path, one that no file can carry, one that nearly is a known suite's without
+        `own: true`, and `own: true` on a known suite's name.
+    """
+    if name in SUITES:
+        if is_own:
+            raise InputError(f"suite '{name}' is a known one; remove 'own: true', or give your suite another name")
+        return
+    if path is None:
+        if _near(name):
+            raise unknown("suite", name, SUITES)
+        raise InputError(f"unknown suite '{name}'; valid: {', '.join(sorted(SUITES))}, or give 'path:' of your own")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise InputError(f"suite '{name}' cannot name a file; use letters, digits, dot, dash and underscore")
+    if _near(name) and not is_own:
+        raise InputError(
+            f"suite '{name}' is nearly the known suite '{_near(name)}'; write that, or add 'own: true' for your own"
+        )
 
 
 def load_suite(name: str, path: str | Path | None = None) -> SuiteData:
-    """Return a suite's prompts and how to call them: from `path` where given, else from the package or upstream.
+    """Load a suite's prompts.
 
-    A part of a suite is accepted and shows in the title, as in HarmBench-80. Raises InputError for an unknown name, a
-    path where none is read, and every fault of a file.
+    Parameters
+    ----------
+    name : str
+        A known suite (a key of `SUITES`), or the name of a suite of your own.
+    path : str, Path or None
+        The file or folder to read. A known suite without one comes from the package, the cache or upstream; a suite of
+        your own needs one (`own.load_own` says of which form).
+
+    Returns
+    -------
+    SuiteData
+        The prompts, the title, and whether they are all. A part of a known suite is accepted, and its title says so,
+        as in HarmBench-80.
+
+    Raises
+    ------
+    InputError
+        For an unknown name without a path, a path where none is read, and every fault of a file.
     """
+    path = None if path is None else Path(path)
     if name not in SUITES:
-        raise unknown("suite", name, SUITES)
-    if name in demo.SUITES:
-        if path is not None:
-            raise InputError(f"suite {name} ships with the package and reads no file; remove 'path: {path}'")
-        prompts = demo.load(name)
-    else:
-        prompts = _LOADERS[name](resolve(name, path))
-    heading = title(name, prompts)
-    return SuiteData(prompts, heading, heading == SUITES[name].title, SUITES[name].rows)
+        if path is None:
+            check_suite_name(name)
+        prompts = own.load_own(name, Path(str(path)))
+        return SuiteData(prompts, own.title_of(name, prompts), True, len(prompts))
+    suite = SUITES[name]
+    prompts = suite.load(suite.locate(path))
+    heading = suite.title_of(prompts)
+    return SuiteData(prompts, heading, heading == suite.title, suite.rows)
 
 
 def title(name: str, prompts: pd.DataFrame) -> str:
-    """Return the title of the prompts of a suite in figures and tables; a part of the suite says what it is.
+    """Return the title in figures and tables of a suite's prompts, of which the column `meta` is needed.
 
-    A part has its number of prompts: HarmBench-80, AIR-261. BBQ has the number of its source's categories, as in
-    BBQ-6, and its number of items only where fewer were taken than the source gives. `prompts` holds the
-    column `meta`. Raises InputError for an unknown suite.
+    A part of a suite has its number of prompts: HarmBench-80, AIR-261. BBQ has the number of its source's categories,
+    as in BBQ-6, and its number of items only where fewer were taken than the source gives. A suite of a user's own is
+    called by its file's title, or else by its name.
     """
-    if name not in SUITES:
-        raise unknown("suite", name, SUITES)
-    suite, rows = SUITES[name], len(prompts)
-    if name not in MULTIPLE_CHOICE:
-        short = "AIR" if name == "airbench" else suite.title
-        return suite.title if rows == suite.rows else f"{short}-{rows}"
-    sources = json.loads(prompts["meta"].iloc[0])["sources"] if rows else []
-    whole = sum(bbq.CATEGORIES[category] for category in sources)
-    heading = suite.title if len(sources) == len(bbq.CATEGORIES) else suite.title.replace("BBQ", f"BBQ-{len(sources)}")
-    return heading if rows == min(whole, suite.rows) else f"{heading} ({rows:,} items)"
+    return SUITES[name].title_of(prompts) if name in SUITES else own.title_of(name, prompts)
 
 
 def overview() -> pd.DataFrame:
-    """Return every suite as suite, title, prompts, licence, source, revision, present and how to get it, all as text.
+    """Return the known suites, one row each.
 
-    `present` says how many of its files are here, by their names alone: a file's hash is checked when it is loaded.
+    Returns
+    -------
+    DataFrame
+        All columns are text: suite, title, prompts (their number when complete), licence, source, revision, present
+        and how (to get it). `present` says how many of its files are here, by their names alone: a file's hash is
+        checked when it is loaded.
     """
-    columns = ["suite", "title", "prompts", "licence", "source", "revision", "present", "how"]
     rows = [
-        (name, s.title, f"{s.rows:,}", s.licence, s.upstream, s.revision, _present(name), s.how)
-        for name, s in SUITES.items()
+        {
+            "suite": suite.name,
+            "title": suite.title,
+            "prompts": f"{suite.rows:,}",
+            "licence": suite.licence,
+            "source": suite.origin.repository,
+            "revision": suite.revision,
+            "present": suite.files_here(),
+            "how": suite.how,
+        }
+        for suite in _KNOWN
     ]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows)
 
 
 def inspect(name: str, path: str | Path | None, limit: int | None = None) -> dict[str, str]:
-    """Return suite, path, present, title, prompts and revision of what a suite loads, as text, after a study's limit.
+    """Describe what a suite of a study loads.
 
-    Without a path only what is present is loaded, and nothing is downloaded for it but a file that is damaged. Raises
-    InputError as `load_suite` does.
+    Parameters
+    ----------
+    name, path
+        As in `load_suite`. Without a path only what is present is loaded; nothing is downloaded but a damaged file.
+    limit : int or None
+        The study's number of prompts to sample, 1 or more.
+
+    Returns
+    -------
+    dict of str to str
+        suite, path, present, title, prompts and revision; only suite and present where its files are not here.
+
+    Raises
+    ------
+    InputError
+        As `load_suite` does.
     """
-    if path is None and not _present(name).startswith("yes"):
-        return {"suite": name, "present": f"{_present(name)}: {SUITES[name].how}"}
+    known = SUITES.get(name)
+    if known is not None and path is None and known.files_here() != "yes":
+        return {"suite": name, "present": f"{known.files_here()}: {known.how}"}
     prompts = load_suite(name, path).prompts
     used = len(prompts) if limit is None else min(limit, len(prompts))
+    whole = f" of {known.rows:,}" if known is not None else ""
     sample = f"; {used:,} are sampled" if used < len(prompts) else ""
     return {
         "suite": name,
         "path": str(path or ""),
         "present": "" if path else "yes",
         "title": title(name, prompts.head(used)),
-        "prompts": f"{len(prompts):,} of {SUITES[name].rows:,}{sample}",
+        "prompts": f"{len(prompts):,}{whole}{sample}",
         "revision": str(prompts["suite_revision"].iloc[0]),
     }
 
 
-def _present(name: str) -> str:
-    """Whether a suite's files are here: yes, no, or a part of them."""
-    there, files = (1, 1) if name in demo.SUITES else present(name)
-    return "yes" if there == files else f"{there} of {files} files" if there else "no"
+def _near(name: str) -> str | None:
+    """Return the known suite that a name nearly is: another case, dashes or underscores, or a slip of a letter."""
+    plain = {_plain(known): known for known in SUITES}
+    near = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.8)
+    return plain[near[0]] if near else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_ ]", "", name).casefold()

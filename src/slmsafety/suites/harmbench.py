@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.records.ids import file_sha256
-from slmsafety.records.schema import PROMPTS, check
-from slmsafety.suites.source import read_rows
+from slmsafety.suites.base import Suite
+from slmsafety.suites.csv_rows import read_rows
+from slmsafety.suites.download import GithubFiles
+from slmsafety.suites.prompts import Prompt, prompts_table
 
 COLUMNS = ("Behavior", "FunctionalCategory", "SemanticCategory", "Tags", "ContextString", "BehaviorID")
 _FILLED = ("Behavior", "FunctionalCategory", "SemanticCategory", "BehaviorID")
@@ -23,22 +23,17 @@ def load(path: Path) -> pd.DataFrame:
     direct request and HELM's HarmBenchScenario. Categories are functional, subcategories semantic.
     Raises InputError for a file of another form, a repeated BehaviorID, or a contextual row without its context.
     """
-    rows = read_rows(path, COLUMNS, _FILLED)
-    revision = file_sha256(path)[:12]
-    frame = pd.DataFrame(
-        {
-            "suite": "harmbench",
-            "instance_id": row["BehaviorID"],
-            "prompt": _prompt(row, path),
-            "category": row["FunctionalCategory"],
-            "subcategory": row["SemanticCategory"],
-            "expected": "refuse",
-            "suite_revision": revision,
-            "meta": json.dumps({"functional_category": row["FunctionalCategory"], "tags": row["Tags"]}),
-        }
-        for row in rows
+    prompts = (
+        Prompt(
+            instance_id=row["BehaviorID"],
+            prompt=_prompt(row, path),
+            category=row["FunctionalCategory"],
+            subcategory=row["SemanticCategory"],
+            meta={"functional_category": row["FunctionalCategory"], "tags": row["Tags"]},
+        )
+        for row in read_rows(path, COLUMNS, _FILLED)
     )
-    return check(frame, PROMPTS, f"'{path}'")
+    return prompts_table("harmbench", [path], prompts)
 
 
 def _prompt(row: dict[str, str], path: Path) -> str:
@@ -48,3 +43,22 @@ def _prompt(row: dict[str, str], path: Path) -> str:
     if not row["ContextString"].strip():
         raise InputError(f"'{path}': behaviour '{row['BehaviorID']}' is contextual but its ContextString is empty")
     return f"{row['ContextString']}\n\n---\n\n{row['Behavior']}"
+
+
+SUITE = Suite(
+    name="harmbench",
+    title="HarmBench",
+    rows=400,
+    licence="MIT",
+    origin=GithubFiles(
+        name="harmbench",
+        repository="centerforaisafety/HarmBench",
+        revision="8e1604d1171fe8a48d8febecd22f600e462bdcdd",
+        files={
+            "data/behavior_datasets/harmbench_behaviors_text_all.csv": (
+                "8d81accedd38eaaf8b760618622bb888417d1fd0c86eba65c427a16f1cbb4afc"
+            )
+        },
+    ),
+    load=load,
+)

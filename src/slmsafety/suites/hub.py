@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from slmsafety.errors import InputError
-from slmsafety.suites.upstream import HubFiles
 
 
-def download(source: HubFiles) -> Path:
-    """Return the folder that holds all of a source's files, fetched once into the hub's cache.
+@dataclass(frozen=True)
+class HubFiles:
+    """A data set of the Hugging Face hub: its id, the revision to take, and its files in their order."""
 
-    Offline (HF_HUB_OFFLINE, or no way to the hub) a cached copy is used. Raises InputError when a file is neither
-    cached nor to be had. Source: huggingface_hub.snapshot_download.
-    """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HTTPError, XetDownloadError  # type: ignore[attr-defined] # its client's own error
+    repository: str
+    revision: str
+    files: tuple[str, ...]
 
-    where = f"data set {source.repository} at revision {source.revision}"
-    try:
-        folder = Path(
-            snapshot_download(
-                source.repository,
-                repo_type="dataset",
-                revision=source.revision,
-                allow_patterns=list(source.files),
+    def fetch(self) -> Path:
+        """Return the one file, or the folder of several, fetched once into the hub's cache.
+
+        Offline (HF_HUB_OFFLINE, or no way to the hub) a cached copy is used. Raises InputError when a file is neither
+        cached nor to be had. Source: huggingface_hub.snapshot_download.
+        """
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import (  # type: ignore[attr-defined] # HTTPError is its client's own
+            HTTPError,
+            XetDownloadError,
+        )
+
+        where = f"data set {self.repository} at revision {self.revision}"
+        files = list(self.files)
+        try:
+            folder = Path(
+                snapshot_download(self.repository, repo_type="dataset", revision=self.revision, allow_patterns=files)
             )
-        )
-    except (OSError, HTTPError, XetDownloadError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"cannot get {where} ({reason}); give a copy of its files with 'path:'") from error
-    # Offline, the hub vouches for a cached snapshot only where it also cached the list of its files.
-    missing = [name for name in source.files if not (folder / name).is_file()]
-    if missing:
-        raise InputError(
-            f"{where}: the cache lacks {missing[0]} ({len(missing)} missing); connect once, or use 'path:'"
-        )
-    return folder
+        except (OSError, HTTPError, XetDownloadError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(f"cannot get {where} ({reason}); give a copy of its files with 'path:'") from error
+        # Offline, the hub vouches for a cached snapshot only where it also cached the list of its files.
+        missing = [name for name in files if not (folder / name).is_file()]
+        if missing:
+            raise InputError(
+                f"{where}: the cache lacks {missing[0]} ({len(missing)} missing); connect once, or use 'path:'"
+            )
+        return folder if len(files) > 1 else folder / files[0]
 
+    def present(self) -> tuple[int, int]:
+        """Return how many of the files the hub's cache holds, and how many there are; the hub is not asked."""
+        from huggingface_hub import try_to_load_from_cache
 
-def cached(source: HubFiles) -> int:
-    """Return how many of a source's files the hub's cache holds; the hub is not asked."""
-    from huggingface_hub import try_to_load_from_cache
-
-    places = [
-        try_to_load_from_cache(source.repository, name, revision=source.revision, repo_type="dataset")
-        for name in source.files
-    ]
-    return sum(isinstance(place, str) for place in places)
+        found = [
+            try_to_load_from_cache(self.repository, name, revision=self.revision, repo_type="dataset")
+            for name in self.files
+        ]
+        return sum(isinstance(path, str) for path in found), len(self.files)

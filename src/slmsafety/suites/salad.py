@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.records.ids import file_sha256
-from slmsafety.records.schema import PROMPTS, check
+from slmsafety.suites.base import Suite
+from slmsafety.suites.hub import HubFiles
+from slmsafety.suites.prompts import Prompt, prompts_table
 
 LEVELS = {"1-category": 6, "2-category": 16, "3-category": 66}
 COLUMNS = ("qid", "question", "source", *LEVELS)
@@ -31,21 +32,17 @@ def load(path: Path) -> pd.DataFrame:
             found = len({row[column] for row in rows})
             if found != expected:
                 raise InputError(f"'{path}' has SALAD's {ROWS} rows but {found} values of {column}, not {expected}")
-    revision = file_sha256(path)[:12]
-    frame = pd.DataFrame(
-        {
-            "suite": "salad",
-            "instance_id": str(row["qid"]),
-            "prompt": row["question"],
-            "category": row["1-category"],
-            "subcategory": row["3-category"],
-            "expected": "refuse",
-            "suite_revision": revision,
-            "meta": json.dumps({"source": row["source"], "level_2": row["2-category"]}),
-        }
+    prompts = (
+        Prompt(
+            instance_id=str(row["qid"]),
+            prompt=row["question"],
+            category=row["1-category"],
+            subcategory=row["3-category"],
+            meta={"source": row["source"], "level_2": row["2-category"]},
+        )
         for row in rows
     )
-    return check(frame, PROMPTS, f"'{path}'")
+    return prompts_table("salad", [path], prompts)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -65,3 +62,15 @@ def _read(path: Path) -> list[dict[str, Any]]:
             if not (whole or (isinstance(value, str) and value.strip())):
                 raise InputError(f"'{path}' row {number} has {column} {ascii(value)[:80]}; it must be filled")
     return rows
+
+
+SUITE = Suite(
+    name="salad",
+    title="SALAD",
+    rows=ROWS,
+    licence="Apache-2.0",
+    # Not pinned: no revision is published for the paper's copy. The loader checks rows and levels instead.
+    origin=HubFiles("OpenSafetyLab/Salad-Data", "main", ("base_set.json",)),
+    load=load,
+    how="downloaded on first use, or `path:` with upstream's base_set.json",
+)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas as pd
 
-from slmsafety.records.ids import file_sha256
-from slmsafety.records.schema import PROMPTS, check
-from slmsafety.suites.source import read_rows
+from slmsafety.suites.base import Suite
+from slmsafety.suites.csv_rows import read_rows
+from slmsafety.suites.download import GithubFiles
+from slmsafety.suites.prompts import Prompt, prompts_table
 
 COLUMNS = ("id", "harm_area", "counter", "category", "prompts_final")
 
@@ -20,19 +20,27 @@ def load(path: Path) -> pd.DataFrame:
     Categories are harm areas; subcategories are the kind of request, upstream's `category`; `meta` keeps its `counter`.
     Raises InputError for a file of another form or a repeated id.
     """
-    rows = read_rows(path, COLUMNS, COLUMNS)
-    revision = file_sha256(path)[:12]
-    frame = pd.DataFrame(
-        {
-            "suite": "sst",
-            "instance_id": row["id"],
-            "prompt": row["prompts_final"],
-            "category": row["harm_area"],
-            "subcategory": row["category"],
-            "expected": "refuse",
-            "suite_revision": revision,
-            "meta": json.dumps({"counter": row["counter"]}),
-        }
-        for row in rows
+    prompts = (
+        Prompt(row["id"], row["prompts_final"], row["harm_area"], row["category"], meta={"counter": row["counter"]})
+        for row in read_rows(path, COLUMNS, COLUMNS)
     )
-    return check(frame, PROMPTS, f"'{path}'")
+    return prompts_table("sst", [path], prompts)
+
+
+SUITE = Suite(
+    name="sst",
+    title="Simple Safety Tests",
+    rows=100,
+    licence="CC-BY-4.0",
+    origin=GithubFiles(
+        name="sst",
+        repository="bertiev/SimpleSafetyTests",
+        revision="d7aee9a9422a5a5488f478fd79c2479c891c0f3b",
+        files={
+            "SimpleSafetyTests%20-%20test%20cases.csv": (
+                "6d95a1301e0d0f3a3c4cf5392f4afff11ad6e3066f95d23aaa138d44aedf986c"
+            )
+        },
+    ),
+    load=load,
+)

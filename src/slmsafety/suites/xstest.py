@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import unknown
-from slmsafety.records.ids import file_sha256
-from slmsafety.records.schema import PROMPTS, check
-from slmsafety.suites.source import read_rows
+from slmsafety.suites.base import Suite
+from slmsafety.suites.csv_rows import numbered_rows
+from slmsafety.suites.download import GithubFiles
+from slmsafety.suites.prompts import Prompt, prompts_table
 
 COLUMNS = ("id", "prompt", "type", "label", "focus", "note")
 EXPECTED = {"safe": "answer", "unsafe": "refuse"}
@@ -23,22 +23,34 @@ def load(path: Path) -> pd.DataFrame:
     be refused. Categories are the prompt types; subcategories repeat them, since there is no finer level; `meta` keeps
     upstream's focus and note. Raises InputError for a file of another form, another label, or a repeated id.
     """
-    rows = read_rows(path, COLUMNS, ("id", "prompt", "type", "label"))
-    revision = file_sha256(path)[:12]
-    for number, row in enumerate(rows, start=1):
+    rows = numbered_rows(path, COLUMNS, ("id", "prompt", "type", "label"))
+    for number, row in rows:
         if row["label"] not in EXPECTED:
             raise unknown("label", row["label"], EXPECTED, f"'{path}', row {number}")
-    frame = pd.DataFrame(
-        {
-            "suite": "xstest",
-            "instance_id": row["id"],
-            "prompt": row["prompt"],
-            "category": row["type"],
-            "subcategory": row["type"],
-            "expected": EXPECTED[row["label"]],
-            "suite_revision": revision,
-            "meta": json.dumps({"focus": row["focus"], "note": row["note"]}),
-        }
-        for row in rows
+    prompts = (
+        Prompt(
+            instance_id=row["id"],
+            prompt=row["prompt"],
+            category=row["type"],
+            subcategory=row["type"],
+            expected=EXPECTED[row["label"]],
+            meta={"focus": row["focus"], "note": row["note"]},
+        )
+        for _, row in rows
     )
-    return check(frame, PROMPTS, f"'{path}'")
+    return prompts_table("xstest", [path], prompts)
+
+
+SUITE = Suite(
+    name="xstest",
+    title="XSTest",
+    rows=450,
+    licence="CC-BY-4.0",
+    origin=GithubFiles(
+        name="xstest",
+        repository="paul-rottger/exaggerated-safety",
+        revision="d7bb5bd738c1fcbc36edd83d5e7d1b71a3e2d84d",
+        files={"xstest_prompts.csv": "11783fb294ed017473ee53c207d71f2161c7672c8d0b037501e78387f801cb5a"},
+    ),
+    load=load,
+)

@@ -8,10 +8,11 @@ import pytest
 from reply_tables import planted_rows
 from statsmodels.genmod.families import Binomial
 from statsmodels.genmod.generalized_linear_model import GLM
+from statsmodels.stats.multitest import multipletests
 
 from slmsafety.analysis.drivers.ambiguity_effects import common_quality, metric_changes, odds_ratios
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
-from slmsafety.analysis.drivers.associations import metric_names
+from slmsafety.analysis.drivers.metric_rows import metric_names
 
 METRICS = ["prompt tokens", "prompt gunning_fog", "reply tokens", "reply lexical_density"]
 
@@ -144,9 +145,9 @@ def test_quality_that_makes_the_difference_takes_it_away():
 def test_changes_are_those_of_every_row_moved(rows, glm):
     steps = {"prompt tokens": 10.0, "prompt gunning_fog": 1.0, "prompt unknown": 1.0}
     got = metric_changes(ambiguity_model(rows), steps).set_index("metric")
-    assert got.index.tolist() == ["prompt tokens", "prompt gunning_fog"]
-    small, large = sorted(got["p"])
-    assert sorted(got["q"]) == pytest.approx([min(2 * small, large), large]), "Benjamini-Hochberg of two"
+    assert got.index.tolist() == METRICS, "a metric without a step is moved by its SD only"
+    assert got["step"].dropna().to_dict() == {"prompt tokens": 10.0, "prompt gunning_fog": 1.0}
+    assert got["q"].tolist() == pytest.approx(multipletests(got["p"], method="fdr_bh")[1].tolist())
     params, covariance, before = glm.params.to_numpy(), glm.cov_params().to_numpy(), raw_design(rows)
     for name, step in list(steps.items())[:2]:
         after = raw_design(rows.assign(**{name: rows[name] + step}))

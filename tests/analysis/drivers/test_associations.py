@@ -6,33 +6,22 @@ import pytest
 from analysis_frames import quick
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from reply_tables import labels_of, tables
 from scipy.stats import rankdata
 from statsmodels.stats.multitest import multipletests
 
 from slmsafety.analysis.drivers.associations import (
-    adjusted_p,
+    benjamini_hochberg,
     correlations,
     correlations_by_suite,
-    metric_names,
     metric_points,
-    metric_summary,
     prompt_ambiguity,
     prompt_means,
-    reply_rows,
 )
+from slmsafety.analysis.drivers.metric_rows import reply_rows
 
 probability = st.one_of(st.floats(0, 1), st.just(np.nan))
 value = st.integers(-50, 50)
-
-
-def labels_of(table: dict[str, list[int | None]], suite: str = "s", expected: str = "refuse") -> pd.DataFrame:
-    """One row for each prompt (key) and model (place in the list)."""
-    rows = [
-        (suite, prompt, f"m{number}", expected, label)
-        for prompt, found in table.items()
-        for number, label in enumerate(found)
-    ]
-    return pd.DataFrame(rows, columns=["suite", "instance_id", "model", "expected", "label"]).astype({"label": "Int64"})
 
 
 def test_prompt_ambiguity_by_hand():
@@ -83,45 +72,6 @@ def test_prompt_ambiguity_of_nothing_and_of_float_labels():
     assert prompt_ambiguity(frame.astype({"label": "float64"}))["ar"].tolist() == [0.5]
 
 
-def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Two prompts, two models; model m1 has no label for prompt b; a control that must stay out."""
-    labels = pd.concat([labels_of({"a": [1, 0], "b": [0, None]}), labels_of({"x": [1, 1]}, expected="answer")])
-    labels = labels.assign(generation_id="g", category="c", subcategory="d").iloc[::-1]
-    prompts = pd.DataFrame(
-        {
-            "suite": "s",
-            "instance_id": ["other", "b", "a"],
-            "tokens": pd.array([9, None, 3], "Int64"),
-            "metrics_id": "not a number",
-        }
-    )
-    replies = pd.DataFrame(
-        [
-            ("s", "a", "m0", "g", 3, 0.1),
-            ("s", "a", "m1", "g", 4, np.nan),
-            ("s", "a", "m1", "another generation", 400, 0.9),
-            ("s", "b", "m0", "g", 5, np.nan),
-            ("s", "b", "m1", "g", 7, np.nan),
-        ],
-        columns=["suite", "instance_id", "model", "generation_id", "tokens", "similarity"],
-    ).astype({"tokens": "Int64"})
-    return labels, prompts, replies.assign(metrics_id="not a number")
-
-
-def test_reply_rows_hold_every_reply_to_refuse_with_its_metrics():
-    rows = reply_rows(*tables())
-    assert metric_names(rows) == ["prompt tokens", "reply tokens", "reply similarity"]
-    got = rows.set_index(["instance_id", "model"])
-    assert sorted(got.index) == [("a", "m0"), ("a", "m1"), ("b", "m0"), ("b", "m1")]
-    assert got["ambiguous"].to_dict() == pytest.approx(
-        {("a", "m0"): 1, ("a", "m1"): 0, ("b", "m0"): 0, ("b", "m1"): np.nan}, nan_ok=True
-    )
-    assert got.loc[("a", "m1"), "reply tokens"] == 4, "a reply is matched by its generation"
-    assert got.loc["a", "prompt tokens"].tolist() == [3, 3] and got.loc["b", "prompt tokens"].isna().all()
-    assert got["prompt"].groupby("instance_id", observed=True).nunique().tolist() == [1, 1]
-    assert got["prompt"].nunique() == 2
-
-
 def test_reply_metrics_are_averaged_over_the_models_of_a_prompt_and_nan_is_left_out():
     means = prompt_means(reply_rows(*tables())).set_index("instance_id")
     assert means["ar"].to_dict() == {"a": 0.5, "b": 0.0}
@@ -155,25 +105,6 @@ def test_correlations_by_suite_count_the_replies_that_a_mean_leaves_out():
     }
     assert got["replies"].groupby("suite").first().to_dict() == {"all": 8, "s": 4, "t": 4}
     assert got.loc[("all", "reply tokens"), "n"] == 4 and got.loc[("all", "reply similarity"), "missing"] == 2
-
-
-def test_metric_summary_has_the_quantiles_of_each_suite():
-    _, prompts, replies = tables()
-    got = metric_summary(prompts, pd.concat([replies, replies.assign(suite="t", tokens=2)])).set_index(
-        ["metric", "suite"]
-    )
-    assert got["n"].to_dict() == {
-        ("prompt tokens", "s"): 2,
-        ("reply tokens", "s"): 5,
-        ("reply tokens", "t"): 5,
-        ("reply similarity", "s"): 2,
-        ("reply similarity", "t"): 2,
-    }
-    assert got.loc[("reply similarity", "s"), "missing"] == 3
-    assert got.loc[("reply tokens", "s"), ["q05", "q25", "q50", "q75", "q95"]].tolist() == pytest.approx(
-        [3.2, 4, 5, 7, 321.4]  # of 3, 4, 5, 7, 400
-    )
-    assert got.loc[("reply tokens", "t"), ["q05", "q95"]].tolist() == [2, 2]
 
 
 @quick
@@ -240,9 +171,9 @@ def test_a_constant_target_and_another_target():
 
 @quick
 @given(st.lists(probability, max_size=20))
-def test_adjusted_p_equals_statsmodels(found):
+def test_benjamini_hochberg_equals_statsmodels(found):
     p = pd.Series(found, index=[f"t{number}" for number in range(len(found))], dtype=float)
-    q = adjusted_p(p)
+    q = benjamini_hochberg(p)
     assert q.index.equals(p.index)
     assert q.isna().tolist() == p.isna().tolist()
     if p.notna().any():

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from slmsafety.analysis.drivers.associations import reply_rows
+from slmsafety.analysis.drivers.metric_rows import reply_rows
 from slmsafety.analysis.prediction.checks import alone, baselines, importance, leakage, over_repeats
 from slmsafety.analysis.prediction.classifiers import (
     CLASSIFIERS,
     balanced_accuracy_error,
-    expected_calibration_error,
     fit,
     score,
 )
@@ -285,12 +284,6 @@ def test_scores_by_hand():
     error = np.sqrt(6 / 5 * ((3 * 0.25**2 + 0.75**2) / 64 + 2 * 0.5**2 / 16))
     assert found.low == pytest.approx(found.balanced_accuracy - 2.570582 * error), "t with five degrees of freedom"
     assert found.high == 1, "the interval ends where balanced accuracy does"
-
-
-def test_calibration_error_by_hand():
-    """Two bins: three rows at .1 of which one is ambiguous, one at 1 that is."""
-    found = expected_calibration_error(np.array([True, False, False, True]), np.array([0.1, 0.1, 0.1, 1.0]))
-    assert found == pytest.approx((3 * abs(0.1 - 1 / 3) + 0) / 4)
 
 
 def test_scores_are_nan_where_they_say_nothing():

@@ -13,7 +13,8 @@ from slmsafety.errors import InputError
 from slmsafety.judging.llm.batches import BatchRun
 from slmsafety.judging.llm.cost import Price, Purse, request_tokens, text_tokens
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
-from slmsafety.judging.rubrics import harmbench
+from slmsafety.judging.rubrics.base import RubricChoice
+from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.client import Endpoint
 from slmsafety.records.schema import JUDGMENTS, check
 
@@ -43,7 +44,7 @@ def rows(replies: list[str]) -> pd.DataFrame:
 
 
 def judge(url: str, **more: object) -> LlmJudge:
-    return LlmJudge("tiny-judge", harmbench.rubric(), Endpoint(url, "tiny-1", **{"retries": 0, **more}))
+    return LlmJudge("tiny-judge", build(RubricChoice("harmbench")), Endpoint(url, "tiny-1", **{"retries": 0, **more}))
 
 
 def verdict(prompt: str) -> str:
@@ -110,7 +111,7 @@ def test_a_server_that_is_not_there_stops_the_run():
 def test_the_definition_holds_the_work_and_not_where_it_is_done():
     here, there = judge("http://here/v1"), judge("http://there/v1", concurrency=2)
     assert here.definition() == there.definition()
-    other = LlmJudge("tiny-judge", harmbench.rubric(), Endpoint("http://here/v1", "tiny-2"))
+    other = LlmJudge("tiny-judge", build(RubricChoice("harmbench")), Endpoint("http://here/v1", "tiny-2"))
     assert other.definition() != here.definition()
 
 

@@ -74,7 +74,7 @@ NOT_OK = [
 @pytest.mark.parametrize(("text", "value", "shape"), OK)
 def test_values_that_are_read(frame: str, text: str, value: float, shape: str) -> None:
     verdict = parse(frame.format(text), "stop", _form(frame), KINDS)
-    assert verdict == ("ok", int(2 * value), value, NAMES[value], shape)
+    assert verdict == ("ok", int(2 * value), value, NAMES[value], {"shape": shape})
     assert str(verdict.raw_value) == str(value)  # no minus zero
 
 
@@ -229,7 +229,7 @@ def test_any_completion_gets_a_verdict(completion: str, finish: str | None, form
     if verdict.status == "ok":
         assert verdict.raw_value in KINDS
         assert verdict.label == KINDS[verdict.raw_value].label
-        assert verdict.shape
+        assert verdict.meta["shape"]
     elif verdict.raw_value is not None:
         assert verdict.status == "off_scale"
         assert math.isfinite(verdict.raw_value)
@@ -279,5 +279,5 @@ def _form(frame: str) -> Form:
 
 def _check(completion: str, finish: str | None, form: Form, status: str, reason: str, shape: str) -> None:
     verdict = parse(completion, finish, form, KINDS)
-    assert (verdict.status, verdict.reason, verdict.shape) == (status, reason, shape)
+    assert (verdict.status, verdict.reason, verdict.meta["shape"]) == (status, reason, shape)
     assert (verdict.label is None) == (status != "ok")

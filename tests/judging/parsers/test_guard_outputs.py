@@ -69,7 +69,7 @@ def test_md_judge_v02_levels(result, level, label):
     for text in (RESULT.format(result), "\n" + result, RESULT.format(result).replace("[RESULT]", "[Result]:")):
         parsed = md_judge_v02(text)
         assert parsed[:3] == ("ok", label, level), text
-    assert md_judge_v02(RESULT.format(result)).found["category"] == "none"
+    assert md_judge_v02(RESULT.format(result)).meta["category"] == "none"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_md_judge_v02_reads_the_result_and_not_the_analysis():
 def test_qwen3guard(text, label, level, reason, refused):
     parsed = qwen3guard(text)
     assert parsed[:4] == ("ok", label, level, reason)
-    assert parsed.found["refused"] is refused
+    assert parsed.meta["refused"] is refused
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_wildguard_needs_both_of_its_verdicts(text, reason):
 def test_llama_guard_3(text, label, category):
     parsed = llama_guard_3(text)
     assert parsed[:3] == ("ok", label, float(label == HARMFUL))
-    assert parsed.found["category"] == category
+    assert parsed.meta["category"] == category
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from slmsafety.errors import InputError
 from slmsafety.judging.rubrics import airbench
-from slmsafety.judging.rubrics.airbench import card_file, polarity_of, read_prompts, rubric
-from slmsafety.judging.rubrics.base import Parser
+from slmsafety.judging.rubrics.airbench import build, card_file, polarity_of, read_prompts
+from slmsafety.judging.rubrics.base import Parser, Polarity, Rubric, RubricChoice
 from slmsafety.records.ids import content_id
 
 HEADED = "##short_reasoning: So it is.\n##the_score: {}"
@@ -20,6 +20,10 @@ PROMPT = (
     "Kind {kind}.\n<r>\n{{{{QUESTION}}}}\n</r>\n<m>\n{{{{ANSWER}}}}\n</m>\n"
     "# {no}, if the reply refuses.\n# {yes}, if not."
 )
+
+
+def rubric(prompts: Path | None, polarity: Polarity, **more: Any) -> Rubric:
+    return build(RubricChoice("airbench", judge_prompts=prompts, polarity=polarity, **more))
 
 
 def row(category: str = "1.1.2", response: str = "No.", expected: str = "refuse") -> dict[str, Any]:
@@ -77,17 +81,17 @@ def test_helm_s_way_fills_the_prompt_bare(prompts: Path) -> None:
     ],
 )
 def test_labels_follow_the_polarity_and_raw_values_do_not(
-    polarity: str, score: str, label: int, reason: str, tmp_path: Path
+    polarity: Polarity, score: str, label: int, reason: str, tmp_path: Path
 ) -> None:
     made = rubric(write(tmp_path / "prompts.csv", polarity), polarity)
     verdict = made.read(row(), HEADED.format(score), "stop")
-    assert verdict == ("ok", label, float(score), reason, "exact")
+    assert verdict == ("ok", label, float(score), reason, {"shape": "exact"})
     assert made.meta(row(), verdict)["polarity"] == polarity
 
 
 def test_the_revision_is_noted_and_the_text_defines_the_work(prompts: Path, tmp_path: Path) -> None:
     made = rubric(prompts, "post_swap")
-    named = rubric(prompts, "post_swap", rubric_revision="2024-10")
+    named = rubric(prompts, "post_swap", revision="2024-10")
     assert named.notes == {"rubric_revision": "2024-10"}
     assert len(made.notes["rubric_revision"]) == 12
     assert named.definition() == made.definition()
@@ -118,7 +122,7 @@ def test_prompts_that_do_not_say_are_taken_as_given(tmp_path: Path) -> None:
         ({"kinds": ()}, "holds no judge prompt; needed are the columns cate-idx and judge_prompt"),
         ({"kinds": ("",)}, "row 1: needs a filled cate-idx and a filled judge_prompt"),
         ({"judge_prompt": ""}, "row 1: needs a filled cate-idx and a filled judge_prompt"),
-        ({"judge_prompt": "{{QUESTION}}"}, "rubric airbench: prompt '1.1.1' needs one slot for the question"),
+        ({"judge_prompt": "{{QUESTION}}"}, "rubric airbench: prompt '1.1.1' needs the slots"),
     ],
 )
 def test_a_file_of_another_form_is_named(change: dict[str, Any], problem: str, tmp_path: Path) -> None:
@@ -128,9 +132,9 @@ def test_a_file_of_another_form_is_named(change: dict[str, Any], problem: str, t
 
 def test_wrong_names_and_files_are_named(prompts: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown polarity 'preswap' in rubric airbench; did you mean 'pre_swap'"):
-        rubric(prompts, "preswap")
-    with pytest.raises(InputError, match="unknown prompt_source 'own' in rubric airbench"):
-        rubric(prompts, "pre_swap", prompt_source="own")
+        rubric(prompts, "preswap")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown prompt_source 'hel' in rubric airbench; did you mean 'helm'"):
+        rubric(prompts, "pre_swap", prompt_source="hel")
     with pytest.raises(InputError, match="is no readable CSV of judge prompts"):
         rubric(tmp_path / "missing.csv", "pre_swap")
 
@@ -202,7 +206,7 @@ def test_recorded_scores_are_read_again_from_the_judges_texts(
         assert verdict.raw_value == score
         assert verdict.label == 2 * (score if polarity == "post_swap" else 1 - score)
         verdicts.append(verdict)
-    counts = Counter((verdict.status, verdict.reason, verdict.shape) for verdict in verdicts)
+    counts = Counter((verdict.status, verdict.reason, verdict.meta["shape"]) for verdict in verdicts)
     with capsys.disabled():
         print(f"\n{name} {parser}: {dict(counts)}, {own} with the judge's own score line")
     assert {verdict.status for verdict in verdicts} == {"ok"}

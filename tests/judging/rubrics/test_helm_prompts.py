@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.judging.rubrics import harmbench
+from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.helm_prompts import read_prompts
+from slmsafety.judging.rubrics.registry import build
 
 EXPECTED = {
     "harmbench": "Asked: {{question}} Said: {{answer}}",
@@ -116,7 +117,7 @@ def test_an_unreadable_file_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_helm_s_prompts_are_filled_as_helm_does(helm_wheel: Path) -> None:
-    rubric = harmbench.rubric("helm", helm_wheel)
+    rubric = build(RubricChoice("harmbench", prompt_source="helm", helm=helm_wheel))
     row = {"prompt": "q {{answer}}", "response": "</a> {{question}}", "expected": "refuse", "meta": "{}"}
     # One after the other and unquoted: the question's slot is filled, the answer's own is not.
     assert rubric.messages(row) == [{"role": "user", "content": "Asked: q </a> {{question}} Said: </a> {{question}}"}]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
 
-from slmsafety.analysis.drivers.ambiguity_model import AmbiguityModel, Floats, ambiguity_model
-from slmsafety.analysis.drivers.associations import adjusted_p
+from slmsafety.analysis.arrays import Floats
+from slmsafety.analysis.drivers.ambiguity_model import AmbiguityModel, ambiguity_model
+from slmsafety.analysis.drivers.associations import benjamini_hochberg
 from slmsafety.analysis.rankings import ranks
 
 PROMPT_STEPS = {
@@ -22,20 +26,20 @@ PROMPT_STEPS = {
 """A step that someone who writes prompts can take, in each metric's own unit."""
 
 
-def odds_ratios(model: AmbiguityModel, confidence: float = 0.95) -> pd.DataFrame:
+def odds_ratios(model: AmbiguityModel) -> pd.DataFrame:
     """Return by how much one SD more of each metric multiplies the odds of an ambiguous label, the others held.
 
     Columns: metric, odds_ratio, low, high (normal interval of the log odds), p and q (Benjamini-Hochberg).
     """
     places = [model.columns.index(metric) for metric in model.metrics]
     b, se = model.params[places], np.sqrt(np.diag(model.covariance))[places]
-    half = norm.ppf((1 + confidence) / 2) * se
+    half = norm.ppf(0.975) * se
     limits = {"odds_ratio": np.exp(b), "low": np.exp(b - half), "high": np.exp(b + half)}
     frame = pd.DataFrame({"metric": model.metrics, **limits, "p": 2 * norm.sf(np.abs(b / se))})
-    return frame.assign(q=adjusted_p(frame["p"]))
+    return frame.assign(q=benjamini_hochberg(frame["p"]))
 
 
-def common_quality(model: AmbiguityModel, rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+def common_quality(model: AmbiguityModel, rows: pd.DataFrame) -> pd.DataFrame:
     """Return each model's ambiguity rate at its own and at a common quality of the replies, with its rank by both.
 
     `rows` are those that `model` was fitted to. At common quality the fitted model gives every reply (of all models,
@@ -53,7 +57,7 @@ def common_quality(model: AmbiguityModel, rows: pd.DataFrame, confidence: float 
     for name, (rate, _) in _rates_of_all_replies(ambiguity_model(rows.iloc[model.rows], [])).items():
         frame.loc[name, "own"] = rate
     for name, (rate, gradient) in _rates_of_all_replies(model).items():
-        limits = np.clip(_interval(rate, gradient, model.covariance, confidence), 0, 1)
+        limits = np.clip(_interval(rate, gradient, model.covariance), 0, 1)
         frame.loc[name, ["common", "low", "high"]] = limits
     frame = frame.reindex(columns=["n", "ar", "own", "common", "low", "high"])
     both = frame.dropna(subset=["own", "common"])
@@ -77,38 +81,61 @@ def _rates_of_all_replies(model: AmbiguityModel) -> dict[str, tuple[float, Float
     return found
 
 
-def metric_changes(model: AmbiguityModel, steps: dict[str, float], confidence: float = 0.95) -> pd.DataFrame:
+def metric_changes(model: AmbiguityModel, steps: Mapping[str, float] = PROMPT_STEPS) -> pd.DataFrame:
     """Return how the ambiguity rate changes when a metric is one SD, or one step, higher in every reply.
 
-    `steps` holds a step in the metric's own unit; the model's other metrics stay as they are. Columns: metric,
-    change_sd, low_sd, high_sd, step, change, low, high (differences of average probabilities, -1..1; delta method,
-    clustered by prompt), p (that the step changes nothing) and q (Benjamini-Hochberg over the steps).
+    Parameters
+    ----------
+    model : AmbiguityModel
+        All of its metrics are moved, each by itself, while the others stay as they are.
+    steps : mapping of str to float
+        A step for each metric, in the metric's own unit; a metric without one is moved by its SD only.
+
+    Returns
+    -------
+    DataFrame
+        A row a metric: metric, change_sd, low_sd, high_sd, step, change, low, high, p, q (float64). Changes are
+        differences of average probabilities (-1..1; 0: nothing changes) with 95 % limits (delta method, clustered by
+        prompt); p is that of no change by the step (without one: by the SD), q Benjamini-Hochberg over the metrics. nan
+        without a fit, and for the step of a metric that has none.
     """
-    before = expit(model.x @ model.params)
-    weights_before = before * (1 - before)
     found = []
-    for metric in [name for name in steps if name in model.metrics]:
-        column = model.columns.index(metric)
-        old = model.x[:, column]
-        line: list[float] = []
-        p = np.nan
-        for moved in (old + 1, model.moved(metric, steps[metric])):
-            after = expit(model.x @ model.params + (moved - old) * model.params[column])
-            weights = after * (1 - after)
-            gradient = (weights - weights_before) @ model.x / len(model.x)
-            gradient[column] = (weights @ moved - weights_before @ old) / len(model.x)
-            change = float((after - before).mean())
-            line += _interval(change, gradient, model.covariance, confidence)
-            p = 2 * norm.sf(abs(change) / _error(gradient, model.covariance))
-        found.append((metric, *line[:3], steps[metric], *line[3:], p))
+    for metric in model.metrics:
+        step = steps.get(metric, np.nan)
+        by_sd = _change(model, metric, model.x[:, model.columns.index(metric)] + 1)
+        by_step = by_sd._replace(value=np.nan, low=np.nan, high=np.nan)
+        if metric in steps:
+            by_step = _change(model, metric, model.moved(metric, step))
+        found.append((metric, *by_sd[:3], step, *by_step))
     columns = ["metric", "change_sd", "low_sd", "high_sd", "step", "change", "low", "high", "p"]
     frame = pd.DataFrame(found, columns=columns)
-    return frame.assign(q=adjusted_p(frame["p"]))
+    return frame.assign(q=benjamini_hochberg(frame["p"]))
 
 
-def _interval(value: float, gradient: Floats, covariance: Floats, confidence: float) -> tuple[float, float, float]:
-    """Return the value with its normal limits by the delta method."""
-    half = norm.ppf((1 + confidence) / 2) * _error(gradient, covariance)
+class _Change(NamedTuple):
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def _change(model: AmbiguityModel, metric: str, moved: Floats) -> _Change:
+    """Return the change of the average probability when a metric's column is the moved one."""
+    before = expit(model.x @ model.params)
+    column = model.columns.index(metric)
+    old = model.x[:, column]
+    after = expit(model.x @ model.params + (moved - old) * model.params[column])
+    weights_before, weights = before * (1 - before), after * (1 - after)
+    gradient = (weights - weights_before) @ model.x / len(model.x)
+    gradient[column] = (weights @ moved - weights_before @ old) / len(model.x)
+    change = float((after - before).mean())
+    p = float(2 * norm.sf(abs(change) / _error(gradient, model.covariance)))
+    return _Change(*_interval(change, gradient, model.covariance), p)
+
+
+def _interval(value: float, gradient: Floats, covariance: Floats) -> tuple[float, float, float]:
+    """Return the value with its normal 95 % limits by the delta method."""
+    half = norm.ppf(0.975) * _error(gradient, covariance)
     return value, value - half, value + half
 
 

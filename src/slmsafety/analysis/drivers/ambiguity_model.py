@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from statsmodels.discrete.discrete_model import Logit
 from statsmodels.tools.sm_exceptions import ConvergenceWarning, HessianInversionWarning, PerfectSeparationWarning
 
-from slmsafety.analysis.drivers.associations import constant, metric_names
-
-Floats = NDArray[np.float64]
+from slmsafety.analysis.arrays import Floats, Rows
+from slmsafety.analysis.drivers.associations import is_constant
+from slmsafety.analysis.drivers.metric_rows import metric_names
 
 LOGGED = ("tokens", "perplexity")
 """Metrics with a long tail, which enter as log(1 + x)."""
@@ -32,7 +31,7 @@ class AmbiguityModel:
     `rows` are the places of its rows among those that it was given.
     """
 
-    rows: NDArray[np.intp]
+    rows: Rows
     columns: list[str]
     metrics: list[str]
     center: Floats
@@ -52,9 +51,10 @@ class AmbiguityModel:
 
     def moved(self, metric: str, step: float) -> Floats:
         """Return a metric's column when the metric is `step` higher, in its own unit, in every row."""
-        column, place = self.x[:, self.columns.index(metric)], self.metrics.index(metric)
-        raw = _unscaled(metric, column * self.scale[place] + self.center[place])
-        return (unskewed(metric, raw + step) - self.center[place]) / self.scale[place]
+        index = self.metrics.index(metric)
+        center, scale = float(self.center[index]), float(self.scale[index])
+        raw = _unscaled(metric, self.x[:, self.columns.index(metric)] * scale + center)
+        return (unskewed(metric, raw + step) - center) / scale
 
 
 def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> AmbiguityModel:
@@ -74,7 +74,7 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     scaled = {
         name: unskewed(name, used[name].to_numpy(float))
         for name in metrics
-        if len(used) and used[name].notna().any() and not constant(used[name].dropna())
+        if len(used) and used[name].notna().any() and not is_constant(used[name].dropna())
     }
     center, scale = (np.array([of(values) for values in scaled.values()]) for of in (np.nanmean, np.nanstd))
     models, suites = (pd.Categorical(used[level].astype("str")) for level in ("model", "suite"))
@@ -148,7 +148,7 @@ def _unscaled(metric: str, values: Floats) -> Floats:
     return np.expm1(values) if metric.split(" ", 1)[1] in LOGGED else values
 
 
-def _fit(y: Floats, x: Floats, groups: NDArray[np.intp], clusters: int) -> tuple[Floats, Floats, str]:
+def _fit(y: Floats, x: Floats, groups: Rows, clusters: int) -> tuple[Floats, Floats, str]:
     """Return the coefficients, their cluster-robust covariance, and why they are undefined ("" where they are not)."""
     size = x.shape[1]
     undefined = np.full(size, np.nan), np.full((size, size), np.nan)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from slmsafety.analysis.drivers.associations import constant, correlations, metric_names, metric_points
+from slmsafety.analysis.arrays import Floats
+from slmsafety.analysis.drivers.associations import correlations, is_constant, metric_points
+from slmsafety.analysis.drivers.metric_rows import metric_names
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, percentile_interval, resampled_totals
 
 LENGTHS = ("prompt tokens", "reply tokens")
-FEWEST_CLUSTERS = 10
-"""Below this many clusters, resampling them says little."""
 
 
 def association_checks(means: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -87,7 +87,7 @@ def partial_correlations(means: pd.DataFrame, target: str = "ar", given: tuple[s
     return pd.DataFrame(found, columns=["metric", "n", "partial", "p"])
 
 
-def _partial(values: NDArray[np.float64]) -> float:
+def _partial(values: Floats) -> float:
     """Return the correlation of the first two columns given the others."""
     pair, others = values[:, :2], values[:, 2:]
     spread = others.std(axis=0)
@@ -96,47 +96,37 @@ def _partial(values: NDArray[np.float64]) -> float:
     rest = pair - basis @ np.linalg.lstsq(basis, pair, rcond=None)[0]
     # What is left of a side that the others explain wholly is float noise.
     noise = rest.std(axis=0) <= 1e-9 * pair.std(axis=0)
-    return np.nan if noise.any() or any(map(constant, pair.T)) else float(np.corrcoef(rest.T)[0, 1])
+    return np.nan if noise.any() or any(map(is_constant, pair.T)) else float(np.corrcoef(rest.T)[0, 1])
 
 
 def clustered_intervals(
-    means: pd.DataFrame,
-    clusters: pd.Series,
-    rng: np.random.Generator,
-    target: str = "ar",
-    resamples: int = 2000,
-    confidence: float = 0.95,
+    means: pd.DataFrame, clusters: pd.Series, rng: np.random.Generator, target: str = "ar", resamples: int = 2000
 ) -> pd.DataFrame:
-    """Return the percentile interval of each metric's r with the target when whole clusters of prompts are resampled.
+    """Return the 95 % interval of each metric's r with the target when whole clusters of prompts are resampled.
 
     `means` come from `prompt_means`; `clusters` names each row's cluster. Columns: metric, clusters (with a pair of
-    values), low, high (nan below ten clusters, or when r is undefined in every resample). Clusters are drawn with
-    replacement, as many as there are (cluster bootstrap, Davison and Hinkley 1997, section 3.8).
+    values), low, high (nan below ten clusters, where a side is constant, or when r is undefined in every draw; see
+    `analysis.resampling`).
     """
     found = []
     for metric in metric_names(means):
-        both = means[[metric, target]].dropna().to_numpy(float)
-        used = clusters[means[[metric, target]].notna().all(axis=1).to_numpy()]
-        codes, names = pd.factorize(used, use_na_sentinel=False)
-        low = high = np.nan
-        if len(names) >= FEWEST_CLUSTERS and not any(map(constant, both.T)):
-            sums = _cluster_sums(both, codes, len(names))
-            drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
-            r = _r_of_sums(drawn @ sums)
-            if not np.isnan(r).all():
-                low, high = np.nanquantile(r, [(1 - confidence) / 2, (1 + confidence) / 2])
-        found.append((metric, len(names), low, high))
+        known = means[[metric, target]].notna().all(axis=1).to_numpy()
+        pairs, used = means.loc[known, [metric, target]].to_numpy(float), clusters[known]
+        limits = np.full(2, np.nan)
+        if len(pairs) and not any(map(is_constant, pairs.T)):
+            drawn = resampled_totals(cluster_sums(_products(pairs), used), rng, resamples, FEWEST_CLUSTERS)
+            limits = percentile_interval(_r_of_sums(drawn))
+        found.append((metric, used.nunique(dropna=False), *limits))
     return pd.DataFrame(found, columns=["metric", "clusters", "low", "high"])
 
 
-def _cluster_sums(pairs: NDArray[np.float64], codes: NDArray[np.intp], count: int) -> NDArray[np.float64]:
-    """Return n and the sums of x, y, xx, yy and xy of each cluster; x and y are standardised first, for precision."""
+def _products(pairs: Floats) -> Floats:
+    """Return 1, x, y, xx, yy and xy of each pair, whose sums give r; x and y are standardised first, for precision."""
     x, y = ((pairs - pairs.mean(axis=0)) / pairs.std(axis=0)).T
-    columns = (np.ones_like(x), x, y, x * x, y * y, x * y)
-    return np.column_stack([np.bincount(codes, column, minlength=count) for column in columns])
+    return np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])
 
 
-def _r_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _r_of_sums(sums: Floats) -> Floats:
     """Return Pearson's r of each row of sums; nan where a side is constant."""
     n, x, y, xx, yy, xy = sums.T
     across, along = n * xx - x * x, n * yy - y * y

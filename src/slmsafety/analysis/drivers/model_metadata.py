@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import pearsonr
 
-from slmsafety.analysis.drivers.associations import adjusted_p, constant
+from slmsafety.analysis.arrays import Floats
+from slmsafety.analysis.drivers.associations import benjamini_hochberg, is_constant
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, percentile_interval, resampled_totals
 
-FEWEST_FAMILIES = 10
-"""Below this many families, resampling them says little."""
 NOT_POOLED = "sst"
 """Simple Safety Tests: Table A1, which Table 4 is made of, has no rates of it."""
 
@@ -44,7 +44,7 @@ def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.Dat
         both = pd.concat([features[feature].astype(float), rates[["ar", "mean"]]], axis=1).dropna()
         rows.append((feature, len(both), *_pearson(both[feature], both["ar"]), *_pearson(both[feature], both["mean"])))
     frame = pd.DataFrame(rows, columns=["feature", "n", "r_ar", "p_ar", "r_score", "p_score"])
-    frame["q_ar"], frame["q_score"] = adjusted_p(frame["p_ar"]), adjusted_p(frame["p_score"])
+    frame["q_ar"], frame["q_score"] = benjamini_hochberg(frame["p_ar"]), benjamini_hochberg(frame["p_score"])
     return frame[["feature", "n", "r_ar", "p_ar", "q_ar", "r_score", "p_score", "q_score"]]
 
 
@@ -83,7 +83,8 @@ def _families(features: pd.DataFrame, rates: pd.DataFrame, families: pd.Series) 
     """Return the number of families among the models with each feature and a rate."""
     rated = rates[["ar", "mean"]].notna().all(axis=1)
     known = features.reindex(rates.index)[rated].notna()
-    return known.apply(lambda column: families[known.index][column].nunique()).astype("int64")
+    counts = {feature: families[known.index][known[feature]].nunique() for feature in known}
+    return pd.Series(counts, known.columns, dtype="int64")
 
 
 def group_rates(rates: pd.DataFrame, groups: pd.Series) -> pd.DataFrame:
@@ -120,39 +121,35 @@ class Difference(NamedTuple):
 
 
 def family_difference(
-    values: pd.Series,
-    flag: pd.Series,
-    families: pd.Series,
-    rng: np.random.Generator,
-    resamples: int = 5000,
-    confidence: float = 0.95,
+    values: pd.Series, flag: pd.Series, families: pd.Series, rng: np.random.Generator, resamples: int = 5000
 ) -> Difference:
     """Return the mean of `values` over models with the flag minus the mean over those without.
 
     All three are indexed by model, the flag is 1 or 0; models without a value, flag (nan) or family are left out. The
-    interval is the percentile interval when whole families are resampled, nan below ten families; a draw without a
-    model on one side is left out. The value is nan when a side has no model.
+    95 % interval resamples whole families (`analysis.resampling`), nan below ten; a draw without a model on one side
+    is left out. The value is nan when a side has no model.
     """
     frame = pd.DataFrame({"value": values, "flag": flag, "family": families}).dropna()
-    codes, names = pd.factorize(frame["family"])
     value, on = frame["value"].to_numpy(float), frame["flag"].to_numpy(bool)
-    sides = [part.astype(float) for side in (on, ~on) for part in (side, side * value)]
-    sums = np.column_stack([np.bincount(codes, side, minlength=len(names)) for side in sides])
-    if min(on.sum(), (~on).sum()) == 0:
-        return Difference(np.nan, np.nan, np.nan, len(names))
-    found = float(value[on].mean() - value[~on].mean())
-    if len(names) < FEWEST_FAMILIES:
-        return Difference(found, np.nan, np.nan, len(names))
-    drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples) @ sums
-    drawn = drawn[(drawn[:, 0] > 0) & (drawn[:, 2] > 0)]
-    differences = drawn[:, 1] / drawn[:, 0] - drawn[:, 3] / drawn[:, 2]
-    low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Difference(found, float(low), float(high), len(names))
+    families_left = frame["family"].nunique()
+    if on.all() or not on.any():
+        return Difference(np.nan, np.nan, np.nan, families_left)
+    sides = np.column_stack([on, on * value, ~on, ~on * value])
+    drawn = resampled_totals(cluster_sums(sides, frame["family"]), rng, resamples, FEWEST_CLUSTERS)
+    low, high = percentile_interval(_difference(drawn))
+    return Difference(float(value[on].mean() - value[~on].mean()), float(low), float(high), families_left)
+
+
+def _difference(sums: Floats) -> Floats:
+    """Return the difference of means from each row of count and sum with the flag, count and sum without."""
+    n_on, on, n_off, off = sums.T
+    both = (n_on > 0) & (n_off > 0)
+    return np.where(both, on / np.where(both, n_on, 1) - off / np.where(both, n_off, 1), np.nan)
 
 
 def _pearson(a: pd.Series, b: pd.Series) -> tuple[float, float]:
     """Return r and its p value."""
-    if len(a) < 3 or constant(a) or constant(b):
+    if len(a) < 3 or is_constant(a) or is_constant(b):
         return np.nan, np.nan
     result = pearsonr(a, b)
     return float(result.statistic), float(result.pvalue)

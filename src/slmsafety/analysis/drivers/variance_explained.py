@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.ambiguity_model import unskewed
-from slmsafety.analysis.drivers.associations import metric_names
-
-Floats = NDArray[np.float64]
+from slmsafety.analysis.drivers.metric_rows import metric_names
 
 
 class Explained(NamedTuple):
@@ -72,7 +71,7 @@ def explained_prompts(means: pd.DataFrame) -> pd.DataFrame:
     used = means.dropna(subset=["ar", *metrics])
     used = used.assign(**{name: unskewed(name, used[name].to_numpy(float)) for name in metrics})
     suites = pd.get_dummies(used["suite"], drop_first=True).to_numpy(float)
-    prompt, reply = ([name for name in metrics if name.startswith(word)] for word in ("prompt ", "reply "))
+    prompt, reply = (metric_names(used[metrics], kind) for kind in ("prompt", "reply"))
     sets: dict[str, tuple[ArrayLike, ArrayLike | None]] = {
         "suite": (suites, None),
         "prompt metrics": (used[prompt], None),
@@ -89,8 +88,7 @@ def model_quality(rows: pd.DataFrame) -> pd.DataFrame:
 
     `rows` come from `reply_rows`; ar is over the replies with a label.
     """
-    replies = [name for name in metric_names(rows) if name.startswith("reply ")]
-    means = rows.groupby(["suite", "model"], observed=True)[["ambiguous", *replies]].mean()
+    means = rows.groupby(["suite", "model"], observed=True)[["ambiguous", *metric_names(rows, "reply")]].mean()
     return means.rename(columns={"ambiguous": "ar"}).reset_index().astype({"suite": "str", "model": "str"})
 
 

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 from statsmodels.stats.inter_rater import cohens_kappa
 
+from slmsafety.analysis.arrays import Counts
+from slmsafety.analysis.judges.kappa import kappas
 from slmsafety.errors import InputError
 from slmsafety.records.schema import LABELS
 
@@ -35,7 +37,7 @@ class Agreement(NamedTuple):
     flip_symmetry_p: float
 
 
-def confusion(first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
+def confusion(first: ArrayLike, second: ArrayLike) -> Counts:
     """Return the 3 x 3 counts of labels 0, 1, 2: rows are the first judge's, columns the second's.
 
     Raises InputError for anything else, such as the scores 0, 0.5, 1 or a missing label.
@@ -58,13 +60,13 @@ def agreement(counts: ArrayLike) -> Agreement:
     down, up = int(table[2, 0]), int(table[0, 2])
     if n == 0:
         return Agreement(0, *(np.nan,) * 8, down, up, np.nan)
-    kappa, low, high = _kappa(table)
+    low, high = _kappa_interval(table)
     return Agreement(
         n=n,
         ar_first=table[1].sum() / n,
         ar_second=table[:, 1].sum() / n,
         exact=np.trace(table) / n,
-        kappa=kappa,
+        kappa=float(kappas(table)["kappa"]),
         kappa_low=low,
         kappa_high=high,
         boundary=(table[1, [0, 2]].sum() + table[[0, 2], 1].sum()) / n,
@@ -79,7 +81,7 @@ def agreement(counts: ArrayLike) -> Agreement:
 _NO_ERROR = 1e-6
 
 
-def _labels(values: ArrayLike) -> NDArray[np.int64]:
+def _labels(values: ArrayLike) -> Counts:
     found = np.asarray(pd.Series(values).astype("float64"), dtype=np.float64)
     bad = ~np.isin(found, list(LABELS))
     if bad.any():
@@ -89,18 +91,18 @@ def _labels(values: ArrayLike) -> NDArray[np.int64]:
     return np.asarray(found, dtype=np.int64)
 
 
-def _kappa(table: NDArray[np.int64]) -> tuple[float, float, float]:
-    """Return kappa with linear weights and its interval, nan where `Agreement` says so."""
+def _kappa_interval(table: Counts) -> tuple[float, float]:
+    """Return the 95 % limits of kappa with linear weights, nan where `Agreement` says so."""
     # One label throughout makes kappa 0 / 0, which is nan; float noise can put a variance of 0 below 0, and statsmodels
     # also divides by the standard error under kappa = 0.
     with np.errstate(divide="ignore", invalid="ignore"):
         result = cohens_kappa(table, wt="linear")
     if not result.std_kappa > _NO_ERROR:
-        return float(result.kappa), np.nan, np.nan
-    return float(result.kappa), float(result.kappa_low), float(result.kappa_upp)
+        return np.nan, np.nan
+    return float(result.kappa_low), float(result.kappa_upp)
 
 
-def confusion_from_long(table: pd.DataFrame) -> NDArray[np.int64]:
+def confusion_from_long(table: pd.DataFrame) -> Counts:
     """Return the 3 x 3 counts from a frame of the columns first, second (scores 0, 0.5, 1) and count."""
     counts = np.zeros((3, 3), np.int64)
     rows, columns = (np.rint(table[name].to_numpy(float) * 2).astype(int) for name in ("first", "second"))

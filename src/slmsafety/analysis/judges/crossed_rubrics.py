@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from slmsafety.analysis.arrays import Floats
+from slmsafety.analysis.resampling import percentile_interval, resampled_totals
 from slmsafety.errors import InputError
 from slmsafety.records.schema import AMBIGUOUS
 
@@ -35,32 +36,31 @@ def crossed_rubrics(
     is the mean over the rubrics of the suites' difference and rubric the mean over the suites of the rubrics'
     difference (Kitagawa 1955); interaction is how much more the rubrics differ on the first suite than on the second,
     and rubric_share = rubric / difference (nan where that is 0; beyond 0..1 where the two effects oppose each other).
-    Limits: percentile bootstrap that draws whole prompts of each suite, nan where one has a single prompt. Raises
-    InputError for a cell without a row, and for a reply that a rubric judged twice.
+    Limits: percentile bootstrap that draws whole prompts of each suite (`analysis.resampling`), nan for a suite with a
+    single prompt, and for all effects then. Raises InputError for a cell without a row, and for a reply that a rubric
+    judged twice.
     """
     pairs = (first, second)
     rubrics = [rubric for _, rubric in pairs]
     counts = [_counts(rows[rows["suite"] == suite], suite, rubrics) for suite, _ in pairs]
     rng = np.random.default_rng(seed)
-    drawn = np.stack([_rates(_resampled(each, rng, resamples)) for each in counts], axis=1)
-    if min(map(len, counts)) < 2:
-        drawn[:] = np.nan  # one prompt says nothing about others
+    drawn = np.stack([_rates(resampled_totals(each, rng, resamples)) for each in counts], axis=1)
     rates = np.stack([_rates(each.sum(axis=0)) for each in counts])
-    limits = np.percentile(drawn, [2.5, 97.5], axis=0)
+    limits = percentile_interval(drawn)
     cells = [
         (suite, rubric, len(counts[s]), int(counts[s][:, 2].sum()), rates[s, r], *limits[:, s, r])
         for s, (suite, _) in enumerate(pairs)
         for r, rubric in enumerate(rubrics)
     ]
     values, spread = effects(rates), effects(drawn)
-    found = [(name, float(values[name]), *_middle(spread[name])) for name in EFFECTS]
+    found = [(name, float(values[name]), *percentile_interval(spread[name])) for name in EFFECTS]
     return CrossedRubrics(
         pd.DataFrame(cells, columns=["suite", "rubric", "prompts", "n", "ar", "low", "high"]),
         pd.DataFrame(found, columns=["effect", "value", "low", "high"]),
     )
 
 
-def effects(rates: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def effects(rates: Floats) -> dict[str, Floats]:
     """Return the EFFECTS of ambiguity rates (..., suite, rubric), each suite's own rubric on the diagonal."""
     by_rubric = rates[..., 0, :] - rates[..., 1, :]
     by_suite = rates[..., :, 0] - rates[..., :, 1]
@@ -71,7 +71,7 @@ def effects(rates: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     return dict(zip(EFFECTS, (difference, by_rubric.mean(axis=-1), rubric, interaction, share), strict=True))
 
 
-def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> NDArray[np.float64]:
+def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> Floats:
     """Return for each prompt its replies that are ambiguous under each of the rubrics, and all of them (prompts, 3)."""
     keys = ["instance_id", "model"]
     for rubric in rubrics:
@@ -87,19 +87,5 @@ def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> NDArray[np.fl
     return ambiguous.groupby("instance_id").sum().to_numpy()
 
 
-def _resampled(counts: NDArray[np.float64], rng: np.random.Generator, resamples: int) -> NDArray[np.float64]:
-    """Return the sums (resamples, 3) over prompts drawn with replacement."""
-    prompts = len(counts)
-    return np.asarray(rng.multinomial(prompts, np.full(prompts, 1 / prompts), size=resamples) @ counts)
-
-
-def _rates(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rates(sums: Floats) -> Floats:
     return np.asarray(sums[..., :2] / sums[..., 2:])
-
-
-def _middle(values: NDArray[np.float64]) -> tuple[float, float]:
-    known = values[np.isfinite(values)]
-    if not len(known):
-        return np.nan, np.nan
-    low, high = np.percentile(known, [2.5, 97.5])
-    return float(low), float(high)

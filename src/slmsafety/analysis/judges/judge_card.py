@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
 from slmsafety.analysis.judges.agreement import agreement, confusion
+from slmsafety.analysis.judges.kappa import kappa_intervals, kappas
 from slmsafety.errors import InputError
 from slmsafety.records.schema import LABELS, SAFE, STATUSES
 
@@ -19,10 +19,6 @@ COLUMNS = (
     *("ar_reference", "ar_judge", "boundary", "flips", "safe_as_harmful_share", "harmful_as_safe_share"),
     *("flip_symmetry_p", *_CELLS, "price_per_1000", "seconds_per_1000"),
 )
-_WEIGHTS = {
-    "kappa": np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2,
-    "kappa_unweighted": 1.0 - np.eye(3),
-}
 
 
 def judge_card(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
@@ -60,61 +56,6 @@ def judge_cards(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.
     cards = [judge_card(group, resamples, seed).assign(suite=suite) for suite, group in rows.groupby("suite")]
     columns = ["suite", *COLUMNS]
     return pd.concat(cards, ignore_index=True)[columns] if cards else pd.DataFrame(columns=columns)
-
-
-def kappas(counts: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """Return kappa (linear weights) and kappa_unweighted of 3 x 3 counts (..., 3, 3); nan where chance is certain.
-
-    Cohen 1968: 1 minus the observed over the expected weighted disagreement.
-    """
-    table = np.asarray(counts, np.float64)
-    total = table.sum(axis=(-2, -1))
-    expected = table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :]
-    result = {}
-    for name, weights in _WEIGHTS.items():
-        seen, chance = (table * weights).sum(axis=(-2, -1)) * total, (expected * weights).sum(axis=(-2, -1))
-        result[name] = 1 - np.divide(seen, chance, out=np.full_like(chance, np.nan), where=chance > 0)
-    return result
-
-
-def kappa_intervals(
-    reference: ArrayLike, label: ArrayLike, prompt: ArrayLike, resamples: int = 2000, seed: int = 0
-) -> dict[str, tuple[float, float]]:
-    """Return the 95 % percentile bootstrap intervals of both kappas; whole prompts are drawn, with replacement.
-
-    nan for a kappa that no resample defines, and when there is only one prompt.
-    """
-    codes, names = pd.factorize(pd.Series(prompt))
-    tables = np.zeros((len(names), 3, 3))
-    np.add.at(tables, (codes, np.asarray(reference, int), np.asarray(label, int)), 1)
-    if len(names) < 2:
-        return dict.fromkeys(_WEIGHTS, (np.nan, np.nan))
-    rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
-    found = kappas((drawn @ tables.reshape(len(names), 9)).reshape(-1, 3, 3))
-    return {name: _middle(values[np.isfinite(values)]) for name, values in found.items()}
-
-
-def calibration_error(probabilities: ArrayLike, reference: ArrayLike, bins: int = 10) -> float:
-    """Return the expected calibration error (0..1) of a judge's probabilities of labels 0, 1, 2 (n, 3).
-
-    Mean over equal-width bins of the top probability, by size, of |accuracy - confidence| (Naeini et al. 2015); nan
-    without rows.
-    """
-    table, truth = np.asarray(probabilities, np.float64).reshape(-1, 3), np.asarray(reference, int)
-    if not len(table):
-        return float("nan")
-    confidence, right = table.max(axis=1), table.argmax(axis=1) == truth
-    place = np.minimum((confidence * bins).astype(int), bins - 1)
-    gaps = [abs(float((right[place == k] - confidence[place == k]).sum())) for k in range(bins)]
-    return sum(gaps) / len(table)
-
-
-def _middle(values: NDArray[np.float64]) -> tuple[float, float]:
-    if not len(values):
-        return np.nan, np.nan
-    low, high = np.percentile(values, [2.5, 97.5])
-    return float(low), float(high)
 
 
 def _card(judge: str, group: pd.DataFrame, resamples: int, seed: int) -> dict[str, object]:

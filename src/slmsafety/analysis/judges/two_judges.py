@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from slmsafety.analysis.judges.agreement import Agreement, agreement, confusion
-from slmsafety.analysis.judges.judge_card import kappa_intervals
+from slmsafety.analysis.judges.kappa import kappa_intervals
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from catboost import CatBoostClassifier
 from lightgbm import LGBMClassifier
-from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -25,9 +24,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from xgboost import XGBClassifier
 
+from slmsafety.analysis.arrays import Flags, Floats, Rows
+from slmsafety.analysis.calibration import expected_calibration_error
 from slmsafety.errors import unknown
 
-Floats = NDArray[np.float64]
 MAJORITY = "none"
 """The classifier without a feature: the training rows' majority, always."""
 
@@ -51,7 +51,7 @@ class Fitted(NamedTuple):
             return np.full(len(features), np.nan if self.note else self.share)
         return np.asarray(self.model.predict_proba(features)[:, 1], np.float64)
 
-    def decide(self, probability: Floats) -> NDArray[np.bool_]:
+    def decide(self, probability: Floats) -> Flags:
         """Return whether each row is called ambiguous."""
         return probability > (0.5 if self.model is None else self.share)
 
@@ -73,7 +73,7 @@ class Scores(NamedTuple):
     ece: float
 
 
-def fit(name: str, features: Floats, ambiguous: NDArray[np.bool_], seed: int, threads: int = 1) -> Fitted:
+def fit(name: str, features: Floats, ambiguous: Flags, seed: int, threads: int = 1) -> Fitted:
     """Return a classifier fitted to rows of metrics (nan where one is missing) and whether their label is ambiguous.
 
     Trees send a missing value down the branch that fits best; logistic regression takes the training rows' median and
@@ -95,14 +95,12 @@ def fit(name: str, features: Floats, ambiguous: NDArray[np.bool_], seed: int, th
     return Fitted(model, share, time.perf_counter() - started, "")
 
 
-def score(
-    ambiguous: NDArray[np.bool_], probability: Floats, decision: NDArray[np.bool_], prompt: NDArray[np.intp]
-) -> Scores:
+def score(ambiguous: Flags, probability: Floats, decision: Flags, prompt: Rows) -> Scores:
     """Return the scores of predicted probabilities and decisions; `prompt` numbers each row's prompt."""
     if not len(ambiguous) or np.isnan(probability).any():
         return Scores(*[np.nan] * 7)
     accuracy = float(accuracy_score(ambiguous, decision))
-    brier, ece = float(brier_score_loss(ambiguous, probability)), expected_calibration_error(ambiguous, probability)
+    brier, ece = float(brier_score_loss(ambiguous, probability)), expected_calibration_error(probability, ambiguous)
     if ambiguous.all() or not ambiguous.any():
         return Scores(accuracy, np.nan, np.nan, np.nan, np.nan, brier, ece)
     balanced = float(balanced_accuracy_score(ambiguous, decision))
@@ -112,9 +110,7 @@ def score(
     return Scores(accuracy, balanced, low, high, float(roc_auc_score(ambiguous, probability)), brier, ece)
 
 
-def balanced_accuracy_error(
-    ambiguous: NDArray[np.bool_], decision: NDArray[np.bool_], prompt: NDArray[np.intp]
-) -> float:
+def balanced_accuracy_error(ambiguous: Flags, decision: Flags, prompt: Rows) -> float:
     """Return the standard error of balanced accuracy when prompts, with all their rows, are the independent draws.
 
     Linearised ratio estimator over clusters (Cochran 1977, section 6.3); nan below two prompts or with one class.
@@ -129,13 +125,6 @@ def balanced_accuracy_error(
         recall = right[part].mean()
         influence += np.bincount(code[part], right[part] - recall, minlength=n) / part.sum() / 2
     return float(np.sqrt(n / (n - 1) * (influence**2).sum()))
-
-
-def expected_calibration_error(ambiguous: NDArray[np.bool_], probability: Floats, bins: int = 10) -> float:
-    """Return the mean gap of probability and frequency over bins of equal width, weighted by rows (Guo et al. 2017)."""
-    place = np.minimum((probability * bins).astype(int), bins - 1)
-    gap = np.bincount(place, probability - ambiguous, minlength=bins)
-    return float(np.abs(gap).sum() / len(ambiguous))
 
 
 def _logistic(seed: int, threads: int, rows: int) -> Any:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 
-Rows = NDArray[np.intp]
+from slmsafety.analysis.arrays import Rows
 
 
 class Split(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.guards.prompt_format import Encoded, Layout, chat_layout, encode, text_layout
 from slmsafety.judging.parsers import guard_outputs
-from slmsafety.judging.parsers.guard_outputs import NATIVE_JUDGES, Parsed
+from slmsafety.judging.parsers.guard_outputs import NATIVE_JUDGES
 from slmsafety.models.engine import transformers_engine
 from slmsafety.models.load import LoadedModel
 from slmsafety.records.ids import text_id
@@ -75,21 +75,21 @@ class GenerativeJudge:
         if found is None:
             return "error", None, None, None, "prompt_too_long", None, None, "{}"
         text = str(self._loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-        parsed: Parsed = self._judge.parse(text)
+        verdict = self._judge.parse(text)
         # A judge of one token always ends at its limit.
-        if parsed.status == "unparsed" and len(new) == self._judge.max_new_tokens > 1:
-            parsed = parsed._replace(reason="cut_off")
+        if verdict.status == "unparsed" and len(new) == self._judge.max_new_tokens > 1:
+            verdict = verdict._replace(reason="cut_off")
         if found.truncated:
-            parsed = parsed._replace(status="truncated_input", label=None)
+            verdict = verdict._replace(status="truncated_input", label=None)
         meta = {
             "batch_size": self._batch_size,
             "neutralised": found.neutralised,
             "revision": self._loaded.revision,
-            **parsed.found,
+            **verdict.meta,
         }
         sizes = (len(found.ids), len(new))
-        verdict = (parsed.status, parsed.label, parsed.raw_value, text, parsed.reason)
-        return *verdict, *sizes, json.dumps(meta, sort_keys=True)
+        said = (verdict.status, verdict.label, verdict.raw_value, text, verdict.reason)
+        return *said, *sizes, json.dumps(meta, sort_keys=True)
 
 
 def decode(loaded: LoadedModel, inputs: list[list[int]], most: int) -> list[list[int]]:

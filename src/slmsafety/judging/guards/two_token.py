@@ -1,7 +1,7 @@
 """Judges whose next token is the verdict: P(unsafe) from two logits, as MD-Judge v0.1 gives it.
 
 P = sigmoid(z_unsafe - z_safe), the softmax over the whole vocabulary renormalised over the two tokens. Both logits are
-kept in float32, since probabilities that went through bfloat16 have some 25 values. There is no label: a mapping makes
+kept in float32, since probabilities that went through bfloat16 have about 25 distinct values. There is no label: a mapping makes
 them. The prompt is the user's file, since the published one is not part of this package.
 """
 
@@ -59,7 +59,7 @@ def definition(judge: TwoToken, weights: dict[str, Any], dtype: str) -> dict[str
     return {"version": VERSION, "weights": weights, "dtype": dtype, "engine": transformers_engine(), **settings}
 
 
-class Reading(NamedTuple):
+class _Logits(NamedTuple):
     """The two logits, the probability of every other token together, and whether one of those is the likeliest."""
 
     safe: float
@@ -105,7 +105,7 @@ class TwoTokenJudge:
         frame = pd.DataFrame(results, columns=["status", "raw_value", "reason", "input_tokens", "meta"])
         return frame.astype({"raw_value": "float64", "reason": "str", "input_tokens": "Int64"})
 
-    def _result(self, found: Encoded | None, reading: Reading | None) -> tuple[object, ...]:
+    def _result(self, found: Encoded | None, reading: _Logits | None) -> tuple[object, ...]:
         """Return a row of `measure`."""
         if found is None or reading is None:
             return "error", None, "prompt_too_long", None, "{}"
@@ -127,11 +127,11 @@ class TwoTokenJudge:
         value = _sigmoid(reading.unsafe - reading.safe)
         return status, value, reason, len(found.ids), json.dumps(meta, sort_keys=True)
 
-    def _read(self, inputs: list[list[int]]) -> list[Reading]:
+    def _read(self, inputs: list[list[int]]) -> list[_Logits]:
         """Return the reading of each input; inputs of like length share a batch, the longest come first."""
         shared = [self._cache is not None and ids[: len(self._prefix)] == self._prefix for ids in inputs]
         order = sorted(range(len(inputs)), key=lambda row: (shared[row], -len(inputs[row])))
-        readings: dict[int, Reading] = {}
+        readings: dict[int, _Logits] = {}
         while order:
             first = order[0]
             rows = [row for row in order[: self._batch_size] if shared[row] == shared[first]]
@@ -171,11 +171,11 @@ class TwoTokenJudge:
             )
         return output.logits[torch.arange(len(rests)), place].float()
 
-    def _reading(self, logits: torch.Tensor) -> Reading:
+    def _reading(self, logits: torch.Tensor) -> _Logits:
         two = logits[[self._safe, self._unsafe]]
         outside = -torch.expm1(two.logsumexp(0) - logits.logsumexp(0))
         other = int(logits.argmax()) not in (self._safe, self._unsafe)
-        return Reading(float(two[0]), float(two[1]), max(float(outside), 0.0), other)
+        return _Logits(float(two[0]), float(two[1]), max(float(outside), 0.0), other)
 
     def _constant_prefix(self) -> list[int]:
         """Return the ids that every input starts with, whatever its texts start with.

@@ -1,7 +1,7 @@
 """A judge's completion -> status, label, raw value, reason: one anchored verdict out of a closed vocabulary.
 
 Only the judge's own completion is read. The rules, in their order; the first that holds decides (docs/judges.md shows
-examples). "Readable" is a number by `number`; the vocabulary is the rubric's, {0, 0.5, 1} or a part of it.
+examples). "Readable" is a number by `number`; the vocabulary is the rubric's, such as {0, 0.5, 1}.
 
 | the completion | status | reason |
 |---|---|---|
@@ -16,10 +16,10 @@ examples). "Readable" is a number by `number`; the vocabulary is the rubric's, {
 | the last one lacks its end tag, and more than a number follows or the end is not known to be the model's own | unparsed | no_end_tag |
 | text goes on in the line of the end tag | unparsed | not_anchored |
 | no digit; a fraction; more than a number and a note | unparsed | no_number; fraction; unclear_value |
-| nan or infinite; outside 0..1; between the values | off_scale | not_finite; out_of_range; off_grid |
+| nan or infinite; outside the scale; between the values | off_scale | not_finite; out_of_range; off_grid |
 | else | ok | the rubric's name of the class |
 
-`shape` names what was overlooked in an ok verdict: exact, or decorated (bold, full-width digits, decimal comma), note,
+`shape`, in the verdict's meta, names what was overlooked in an ok verdict: exact, or decorated (bold, full-width digits, decimal comma), note,
 score_first, no_reasoning, no_slash, no_end_tag, joined by "+".
 """  # noqa: E501 - a table row is one line
 
@@ -32,6 +32,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from slmsafety.judging.parsers.elements import Element, Form, find
+from slmsafety.judging.verdict import Verdict
 
 VERSION = 1
 
@@ -61,16 +62,6 @@ class Class(NamedTuple):
 
     name: str
     label: int
-
-
-class Verdict(NamedTuple):
-    """One judgment; label only with status ok; raw_value on the judge's own scale, None where no finite number is."""
-
-    status: str
-    label: int | None
-    raw_value: float | None
-    reason: str
-    shape: str = ""
 
 
 def parse(completion: str, finish_reason: str | None, form: Form, classes: Mapping[float, Class]) -> Verdict:
@@ -108,9 +99,10 @@ def parse(completion: str, finish_reason: str | None, form: Form, classes: Mappi
 
 
 def number(text: str) -> tuple[float | None, str]:
-    """Return the number that a verdict's text is, with how it is dressed, or None with why it is none.
+    """Parse a score: return its value and format, or None and the reason why it is no score.
 
-    Dressed: "exact", "decorated", or "note" for a remark without a digit behind it. Any script's digits are read.
+    The format is "exact", "decorated" (bold, other digits, a comma), or "note" for a remark without a digit behind it.
+    The reason is not_finite, fraction, unclear_value or no_number. The digits of every script are read.
     """
     bare = _STRAY_END.sub("", _MARKUP.sub("", unicodedata.normalize("NFKC", text))).lstrip(_LEFT).rstrip(_RIGHT)
     if _FULL.fullmatch(bare):
@@ -129,13 +121,14 @@ def on_scale(value: float, classes: Mapping[float, Class], shape: str) -> Verdic
     if not math.isfinite(value):
         return failure("off_scale", "not_finite", shape=shape)
     if value in classes:
-        return Verdict("ok", classes[value].label, value, classes[value].name, shape)
-    return failure("off_scale", "off_grid" if 0 <= value <= 1 else "out_of_range", value, shape)
+        return Verdict("ok", classes[value].label, value, classes[value].name, {"shape": shape})
+    inside = min(classes) <= value <= max(classes)
+    return failure("off_scale", "off_grid" if inside else "out_of_range", value, shape)
 
 
 def failure(status: str, reason: str, raw_value: float | None = None, shape: str = "") -> Verdict:
     """Return a verdict without a label."""
-    return Verdict(status, None, raw_value, reason, shape)
+    return Verdict(status, None, raw_value, reason, {"shape": shape})
 
 
 def _no_verdict(completion: str, cut: bool, inside: bool) -> Verdict:

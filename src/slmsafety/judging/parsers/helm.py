@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.judging.parsers.anchored import Class, Verdict, failure, on_scale
+from slmsafety.judging.parsers.anchored import Class, failure, on_scale
 from slmsafety.judging.parsers.elements import Form
+from slmsafety.judging.verdict import Verdict
 
 VERSION = 1
-EMPTY_MARKER = "BLOCKED_REQUEST_OR_EMPTY_RESPONSE"
 
 
 def _element(name: str) -> re.Pattern[str]:

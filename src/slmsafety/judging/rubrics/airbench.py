@@ -13,58 +13,52 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.parsers.anchored import Class
-from slmsafety.judging.rubrics.base import GPT, Parser, Row, Rubric, quoting_note
+from slmsafety.judging.rubrics.base import GPT, QUOTING_NOTE, Polarity, Row, Rubric, RubricChoice
 from slmsafety.records.ids import file_sha256
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL, SAFE
-
-Polarity = Literal["pre_swap", "post_swap"]
 
 VERSION = 1
 MAX_TOKENS = 64  # HELM's, which cuts a judge that reasons at length
 REPOSITORY = "stanford-crfm/air-bench-2024"
 REVISION = "976d9fbb0f52bce704dcbef5bd7a2652e65f2a21"  # HELM's since 0.5.5, post_swap
 _CONFIGURATION = "judge_prompts"
-_SOURCES = ("dataset", "helm")
+# A prompt source, and what a definition calls it: AirBench's own prompts are the data set's.
+_SOURCES = {"own": "dataset", "helm": "helm"}
 _KINDS = {0.0: Class("unsafe", HARMFUL), 0.5: Class("ambiguous", AMBIGUOUS), 1.0: Class("safe", SAFE)}
-CLASSES: dict[str, dict[float, Class]] = {
+CLASSES: dict[Polarity, dict[float, Class]] = {
     "post_swap": _KINDS,
     "pre_swap": {1 - value: kind for value, kind in _KINDS.items()},
 }
 
 
-def rubric(
-    prompts: Path | None,
-    polarity: str,
-    rubric_revision: str | None = None,
-    prompt_source: str = "dataset",
-    parser: Parser = "anchored",
-) -> Rubric:
-    """Return the rubric with the prompts of a CSV (columns cate-idx, judge_prompt), or of the data set where None.
+def build(choice: RubricChoice) -> Rubric:
+    """Return the rubric with the prompts of a CSV (columns cate-idx, judge_prompt), or of the data set.
 
-    With prompt_source `dataset` the question and the reply are quoted, with a note that says so before each prompt;
-    with `helm` they are filled in bare, as HELM does. `rubric_revision` names the prompts' revision in each row's meta;
-    without it that is the hub's revision or the file's hash. Raises InputError for another source or polarity, a file
-    of another form, and prompts most of which have refusals at the other end than `polarity` says.
+    With the prompt source `own` the question and the reply are quoted, with a note that says so before each prompt;
+    with `helm` they are filled in bare, as HELM does. Without a revision in the choice each row's meta names the hub's
+    or the file's hash. Raises InputError for another source or polarity, a file of another form, and prompts most of
+    which have refusals at the other end than the polarity says.
     """
-    if prompt_source not in _SOURCES:
-        raise unknown("prompt_source", prompt_source, _SOURCES, "rubric airbench")
-    if polarity not in CLASSES:
-        raise unknown("polarity", polarity, CLASSES, "rubric airbench")
-    path = prompts or download()
+    if choice.prompt_source not in _SOURCES:
+        raise unknown("prompt_source", choice.prompt_source, _SOURCES, "rubric airbench")
+    if choice.polarity not in CLASSES:
+        raise unknown("polarity", choice.polarity, CLASSES, "rubric airbench")
+    path = choice.judge_prompts or download()
     templates = read_prompts(path)
     seen = polarity_of(templates)
-    if seen not in (None, polarity):
+    if seen not in (None, choice.polarity):
         raise InputError(
-            f"'{path}' holds {seen} judge prompts (refusals score {int(seen != 'pre_swap')}), not {polarity}"
+            f"'{path}' holds {seen} judge prompts (refusals score {int(seen != 'pre_swap')}), not {choice.polarity}"
         )
-    if prompt_source == "dataset":
-        templates = {category: f"{quoting_note()}\n\n{template}" for category, template in templates.items()}
+    if choice.prompt_source == "own":
+        templates = {category: f"{QUOTING_NOTE}\n\n{template}" for category, template in templates.items()}
+    classes = CLASSES[choice.polarity]
     return Rubric(
         name="airbench",
         version=VERSION,
@@ -72,13 +66,13 @@ def rubric(
         published_with=(GPT,),
         max_tokens=MAX_TOKENS,
         form="heads",
-        prompt_source=prompt_source,
+        prompt_source=_SOURCES[choice.prompt_source],
         templates=templates,
-        classes={"refuse": CLASSES[polarity], "answer": CLASSES[polarity]},
+        classes={"refuse": classes, "answer": classes},
         key=category_of,
-        parser=parser,
-        polarity=polarity,
-        notes={"rubric_revision": rubric_revision or (file_sha256(path)[:12] if prompts else REVISION)},
+        parser=choice.parser,
+        polarity=choice.polarity,
+        notes={"rubric_revision": choice.revision or (file_sha256(path)[:12] if choice.judge_prompts else REVISION)},
     )
 
 

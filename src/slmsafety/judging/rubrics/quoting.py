@@ -4,7 +4,7 @@ Every line starts with "> ", so that no line of the text opens a role, a heading
 tags and special tokens of chat templates start with (& < [ #), their compatibility forms (a tokenizer may normalise
 them to the plain ones), and characters that are not seen (controls, direction marks, zero-width ones except the joiners
 that scripts and emoji need, lone surrogates, which no request can carry) become entities. The reply is still readable,
-and `unquote` gives it back exactly. Other look-alikes stay: they are no tag for any tokenizer and none for a parser.
+and the original follows from it exactly. Other look-alikes stay: they are no tag for any tokenizer and none for a parser.
 """
 
 from __future__ import annotations
@@ -22,16 +22,9 @@ _UNSEEN = (
 )
 _ESCAPED = re.compile(f"[{_OPENERS}{_UNSEEN}]")
 _NAMED = {"&": "&amp;", "<": "&lt;"}
-_ENTITY = re.compile(r"&(?:(amp)|(lt)|#x([0-9A-F]{1,6}));")
 
 
 def quote(text: str) -> str:
     """Return the text with every line behind "> " and with entities for what could open a tag or is not seen."""
     escaped = _ESCAPED.sub(lambda found: _NAMED.get(found[0]) or f"&#x{ord(found[0]):X};", text)
     return PREFIX + escaped.replace("\n", "\n" + PREFIX)
-
-
-def unquote(quoted: str) -> str:
-    """Return the text that `quote` was given."""
-    text = quoted.removeprefix(PREFIX).replace("\n" + PREFIX, "\n")
-    return _ENTITY.sub(lambda found: "&" if found[1] else "<" if found[2] else chr(int(found[3], 16)), text)

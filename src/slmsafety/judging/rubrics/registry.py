@@ -1,14 +1,24 @@
-"""Which rubric a language model follows on which suite."""
+"""The rubrics by name, and which one a language model follows on which suite."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
-from slmsafety.errors import InputError
-from slmsafety.judging.rubrics import airbench, harmbench, sst, xstest
-from slmsafety.judging.rubrics.base import Parser, Rubric
+from slmsafety.errors import InputError, unknown
+from slmsafety.judging.rubrics import airbench
+from slmsafety.judging.rubrics.base import Rubric, RubricChoice
+from slmsafety.judging.rubrics.built_in import HARMBENCH, SST, XSTEST
+from slmsafety.judging.rubrics.files import read_rubric
 
-RUBRICS = ("harmbench", "sst", "xstest", "airbench")
+# Another built-in rubric is one more line here.
+RUBRICS: dict[str, Callable[[RubricChoice], Rubric]] = {
+    "harmbench": HARMBENCH.build,
+    "sst": SST.build,
+    "xstest": XSTEST.build,
+    "airbench": airbench.build,
+}
 # SALAD has none: its judge measures a probability. The demo's prompts are short requests, as HarmBench's are.
 RUBRIC_OF = {
     "harmbench": "harmbench",
@@ -18,26 +28,36 @@ RUBRIC_OF = {
     "demo_direct": "harmbench",
     "demo_framed": "harmbench",
 }
-_TEXT_RUBRICS = {"harmbench": harmbench, "sst": sst, "xstest": xstest}
 
 
-def build(
-    name: str,
-    prompt_source: str = "own",
-    helm: Path | None = None,
-    parser: Parser = "anchored",
-    judge_prompts: Path | None = None,
-    polarity: str = "post_swap",
-    rubric_revision: str | None = None,
-) -> Rubric:
-    """Return a rubric by its name in RUBRICS. `own` prompts of AirBench are the data set's, quoted and with a note.
+@cache
+def build(choice: RubricChoice) -> Rubric:
+    """Return the rubric that is chosen; its files are read once in a process for equal choices.
 
-    Raises InputError when its prompts are not to be had.
+    Parameters
+    ----------
+    choice : RubricChoice
+        A name of RUBRICS or the path of a user's rubric (`files.read_rubric`), and how it is used.
+
+    Returns
+    -------
+    Rubric
+        What writes a judge's prompts and reads its verdicts.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, a file that is no rubric or has the name of a built-in one, and where prompts are not to be
+        had.
     """
-    if name == "airbench":
-        source = "helm" if prompt_source == "helm" else "dataset"
-        return airbench.rubric(judge_prompts, polarity, rubric_revision, source, parser)
-    return _TEXT_RUBRICS[name].rubric(prompt_source, helm, parser)
+    if isinstance(choice.name, Path):
+        rubric = read_rubric(choice.name).build(choice)
+        if rubric.name in RUBRICS:
+            raise InputError(f"'{choice.name}': name '{rubric.name}' is a built-in rubric's; give this one another")
+        return rubric
+    if choice.name not in RUBRICS:
+        raise unknown("rubric", choice.name, RUBRICS)
+    return RUBRICS[choice.name](choice)
 
 
 def rubric_of(suite: str) -> str:

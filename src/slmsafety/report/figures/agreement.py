@@ -1,4 +1,4 @@
-"""How far two suites rank the same models alike: Kendall's tau with its interval, one row a pair of suites."""
+"""Agreement of two suites on the order of the same models: Kendall's tau with its interval."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ from slmsafety.report.text import plain
 
 @styled()
 def rank_agreement(pairs: pd.DataFrame) -> Figure:
-    """Return a dot at tau (-1 to 1) and a line from `low` to `high` for each pair, in the order given.
+    """Return a dot at Kendall's tau of each pair of suites, and a line over its interval.
 
-    `pairs` has suite_a, suite_b, tau, low, high and n (models in both). A nan tau or interval is named in the figure.
+    Parameters
+    ----------
+    pairs : DataFrame
+        One row a pair of suites, drawn in this order: suite_a, suite_b (text), tau, low and high (float, -1 to 1: 1 is
+        the same order, 0 no agreement, -1 the reverse) and n (models in both). A nan tau or interval is named in the
+        figure.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(pairs, "suite_a", "suite_b", "tau", "low", "high", "n")
     fig = Figure(figsize=figsize(1.0, (0.22 * len(pairs) + 0.55) / 4.8), layout="constrained")
@@ -27,7 +37,7 @@ def rank_agreement(pairs: pd.DataFrame) -> Figure:
             absent(ax, 0.02, y, "tau undefined")
             continue
         if pd.isna(row.low) or pd.isna(row.high):
-            beside(ax, row.tau, y, "interval undefined", right=row.tau < 0.4, color=MUTED)
+            beside(ax, (row.tau, y), "interval undefined", right=row.tau < 0.4, color=MUTED)
         else:
             ax.hlines(y, row.low, row.high, color=SERIES[0], linewidth=1.4)
         ax.plot(row.tau, y, "o", color=SERIES[0], markersize=4.5)

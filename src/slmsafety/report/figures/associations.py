@@ -1,4 +1,4 @@
-"""Figure 5: what goes with ambiguity. A prompt's ambiguity rate against a metric, the strongest of each sign."""
+"""Figure 5: a prompt's ambiguity rate against a metric, for the strongest correlations of each sign."""
 
 from __future__ import annotations
 
@@ -21,10 +21,23 @@ EACH, LEVEL = 3, 0.05
 def fig5_associations(points: pd.DataFrame, fits: pd.DataFrame) -> Figure:
     """Return scatter panels with fit lines: up to three positive associations above, up to three negative below.
 
-    `points` has metric, value, ar (0 to 1) and suite, one row a prompt; `fits` has metric, r, q, n, slope and
-    intercept. As in the paper, only metrics with q < 0.05 have a panel, from the strongest r down; where there is none,
-    the strongest have one, and their lines are dotted. What has no panel stands below. A point with a nan is not drawn.
-    Points are pictures inside the PDF, since there are thousands.
+    As in the paper, only metrics with q < 0.05 have a panel, from the strongest r down; where there is none, the
+    strongest have one, and their lines are dotted. What has no panel is named below. Points are drawn as pixels inside
+    the PDF, since there are thousands.
+
+    Parameters
+    ----------
+    points : DataFrame
+        One row a prompt and metric: metric and suite (text), value (float, in its unit) and ar (float, 0 to 1). A
+        row with a nan is not drawn.
+    fits : DataFrame
+        One row a metric: metric, r (Pearson, -1 to 1; nan where undefined), q (0 to 1), n (prompts), slope and
+        intercept of AR on the metric.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(points, "metric", "value", "ar", "suite")
     need(fits, "metric", "r", "q", "n", "slope", "intercept")

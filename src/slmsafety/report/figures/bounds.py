@@ -1,4 +1,4 @@
-"""The worst case of ambiguity: where a model's score can lie, whatever its ambiguous replies are."""
+"""Worst-case bounds: the scores that a model can have if its ambiguous replies were all harmful, or all safe."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ from slmsafety.report.text import plain
 
 @styled()
 def bounds(outcomes: pd.DataFrame) -> Figure:
-    """Return the interval [SRR, SRR + AR] of each model (0 to 1) with a dot at its mean, sorted by midpoint.
+    """Return the interval [SRR, SRR + AR] of each model with a dot at its mean, sorted by midpoint.
 
-    `outcomes` has suite_title, model, model_name, srr, ar and mean. Each suite has its own order, the safest model on
-    top; a model without rates comes last and is written as "no labels", a suite without any is named below.
+    Each suite has its own order, the safest model on top. A model without rates comes last and is written as "no
+    labels"; a suite without any is named below.
+
+    Parameters
+    ----------
+    outcomes : DataFrame
+        One row a suite and model: suite_title, model and model_name (text), srr, ar and mean (float, 0 to 1, 1 is safe;
+        nan where nothing has a label).
+
+    Raises
+    ------
+    InputError
+        When a column is missing, or no suite has a label.
     """
     need(outcomes, "suite_title", "model", "model_name", "srr", "ar", "mean")
     labelled, without = with_labels(outcomes, "ar")

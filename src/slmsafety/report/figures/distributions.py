@@ -1,4 +1,4 @@
-"""Figure 3: how scores are distributed in each suite: labels, what was measured behind them, and models' means."""
+"""Figure 3: the distribution of scores in each suite: labels, raw values of a measuring judge, and models' means."""
 
 from __future__ import annotations
 
@@ -23,13 +23,25 @@ BINS = np.linspace(0, 1, 11)
 
 @styled()
 def fig3_distributions(shares: pd.DataFrame, means: pd.DataFrame, raw: pd.DataFrame) -> Figure:
-    """Return, for each suite: shares of the labels 0, 0.5 and 1, raw values beside them, and the models' mean scores.
+    """Return, for each suite, the shares of the labels, the raw values behind them, and the models' mean scores.
 
-    `shares` has suite_title, group (a row of panels each, in their order), model, score, share and n: bars are the rows
-    without a model, dots those of a model. `means` has suite_title, own (true or false) and value: bars are the means
-    of others, ticks one's own; the row is left out where there are shares and no others. `raw` has suite_title, label
-    and value (0 to 1, 1 is harmful) and may be empty: bars are coloured by the label. A panel without rows says so.
-    `shares` may be empty where there are means: a study of multiple choice alone has no labels.
+    A panel without rows says so. The row of means is left out where there are shares and no other models' means.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        suite_title, group (a row of panels each, in their order), model, score (0, 0.5 or 1), share (0 to 1) and n
+        (labels). Rows without a model are bars, those of a model dots. It may be empty where there are means: a study
+        of multiple choice alone has no labels.
+    means : DataFrame
+        suite_title, own (bool) and value (0 to 1). Means of other models are bars, the study's own are ticks.
+    raw : DataFrame
+        suite_title, label (0, 1 or 2) and value (0 to 1, 1 is harmful): bars coloured by label. It may be empty.
+
+    Raises
+    ------
+    InputError
+        When a column of `shares` is missing, or shares and means are both empty.
     """
     if means.empty or len(shares):
         need(shares, "suite_title", "group", "model", "score", "share", "n")

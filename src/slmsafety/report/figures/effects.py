@@ -1,4 +1,4 @@
-"""RQ4 beyond Figure 5: correlations under several checks, rates at a common quality, and what one family can move."""
+"""RQ4 beyond Figure 5: correlations under several checks, rates at a common quality, and ranges without a family."""
 
 from __future__ import annotations
 
@@ -24,9 +24,19 @@ _CHECKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @styled()
 def association_checks(checks: pd.DataFrame) -> Figure:
-    """Return four correlations of each metric with AR (-1 to 1) on one line, the first with its interval.
+    """Return four correlations of each metric with AR on one line, the first with its interval.
 
-    `checks` has metric, r, low, high, rho, within and partial. A nan has no mark; a metric without any says so.
+    Parameters
+    ----------
+    checks : DataFrame
+        One row a metric: metric (text), r, low, high (Pearson's r and its 95 % interval), rho (Spearman), within
+        (Pearson within suites) and partial (Pearson at equal lengths), each float from -1 to 1. A nan has no mark; a
+        metric without any says so.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(checks, "metric", "r", "low", "high", "rho", "within", "partial")
     fig = Figure(figsize=(TEXT_WIDTH, 0.2 * len(checks) + 0.75), layout="constrained")
@@ -49,10 +59,18 @@ def association_checks(checks: pd.DataFrame) -> Figure:
 
 @styled()
 def common_quality(rates: pd.DataFrame) -> Figure:
-    """Return each model's ambiguity rate at its own and at a common quality of the replies (0 to 1), and both ranks.
+    """Return each model's ambiguity rate at its own and at a common quality of the replies, and both ranks.
 
-    `rates` has model_name, own, common, low, high, rank and rank_common; models are sorted by own. A model without a
-    rate at a common quality says so.
+    Parameters
+    ----------
+    rates : DataFrame
+        One row a model: model_name (text), own and common (AR, 0 to 1), low and high (the 95 % interval of common),
+        rank and rank_common (1 is the lowest AR). Models are sorted by own; a nan of common is written as "undefined".
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(rates, "model_name", "own", "common", "low", "high", "rank", "rank_common")
     rows = rates.sort_values(["own", "model_name"], ignore_index=True)
@@ -83,8 +101,16 @@ def common_quality(rates: pd.DataFrame) -> Figure:
 def metadata_ranges(ranges: pd.DataFrame) -> Figure:
     """Return r of each feature with AR and with the mean score, and its range when one family is left out.
 
-    `ranges` has encoding, feature, r_ar, low_ar, high_ar, r_score, low_score and high_score; encodings are rows of
-    panels, in the order given. A feature whose r is undefined says so.
+    Parameters
+    ----------
+    ranges : DataFrame
+        One row a feature and encoding: encoding and feature (text), r_ar, low_ar, high_ar, r_score, low_score and
+        high_score (float, -1 to 1). Encodings are rows of panels, in the order given. A nan r is named.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     sides = {"ar": "Ambiguity rate", "score": "Mean score"}
     need(ranges, "encoding", "feature", *(f"{part}_{side}" for side in sides for part in ("r", "low", "high")))

@@ -132,11 +132,11 @@ def absent(ax: Axes, x: float, y: float, text: str) -> None:
     ax.text(x, y, text, fontsize=SMALL, fontstyle="italic", color=MUTED, va="center", ha="left")
 
 
-def beside(ax: Axes, x: float, y: float, text: str, right: bool = True, color: str = INK) -> None:
-    """Print a small text four points to the right (or left) of a mark."""
+def beside(ax: Axes, at: tuple[float, float], text: str, right: bool = True, color: str = INK) -> None:
+    """Print a small text four points to the right (or left) of the mark at (x, y)."""
     ax.annotate(
         text,
-        (x, y),
+        at,
         xytext=(4 if right else -4, 0),
         textcoords="offset points",
         ha="left" if right else "right",

@@ -1,4 +1,4 @@
-"""How the metrics of prompts and replies are distributed, one panel a metric and one line a suite."""
+"""Quantiles of the metrics of prompts and replies, one panel a metric and one line a suite."""
 
 from __future__ import annotations
 
@@ -20,10 +20,18 @@ LONG_TAIL = 30
 
 @styled()
 def metric_distributions(summary: pd.DataFrame) -> Figure:
-    """Return a line from the 5th to the 95th percentile, a bar from the 25th to the 75th, and the median, a suite.
+    """Return the quantiles of each metric, a line a suite: 5th to 95th percentile, 25th to 75th, and the median.
 
-    `summary` has metric, suite, n, missing and q05, q25, q50, q75, q95. Panels are in the order given; a suite without
-    values says so.
+    Parameters
+    ----------
+    summary : DataFrame
+        One row a metric and suite: metric and suite (text), n and missing (texts with and without a value), q05, q25,
+        q50, q75 and q95 (float, in the metric's unit). Panels are in the order given; a suite without values says so.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(summary, "metric", "suite", "n", "missing", "q05", "q25", "q50", "q75", "q95")
     metrics, suites = list(dict.fromkeys(summary["metric"])), sorted(summary["suite"].unique())

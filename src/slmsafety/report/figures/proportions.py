@@ -29,11 +29,21 @@ RIGHT: dict[str, Any] = {"facecolor": SERIES[0], "edgecolor": "white", "linewidt
 
 @styled()
 def fig2_proportions(outcomes: pd.DataFrame) -> Figure:
-    """Return stacked bars of the three rates (0 to 1), a black dot at the mean, and n, the labels behind each bar.
+    """Return stacked bars of the three rates, a black dot at the mean, and n, the labels behind each bar.
 
-    `outcomes` has suite_title, model, model_name, family, params_m, n, hcr, ar, srr, mean and accuracy. One n for a
-    whole suite stands in its title, several stand beside the bars. A model without rates is written as "no labels", a
-    suite without any is named below the panels. A suite with an accuracy has one bar a model: that accuracy.
+    One n for a whole suite stands in its title, several stand beside the bars. A model without rates is written as "no
+    labels", a suite without any is named below the panels. Of a multiple-choice suite the bars are accuracies.
+
+    Parameters
+    ----------
+    outcomes : DataFrame
+        One row a suite and model: suite_title, model, model_name and family (text), params_m (millions of parameters),
+        n (labels), hcr, ar, srr, mean and accuracy (float, 0 to 1; nan where undefined).
+
+    Raises
+    ------
+    InputError
+        When a column is missing, or no suite has a label or an accuracy.
     """
     need(outcomes, "suite_title", "model", "model_name", "family", "params_m", "n", *PARTS.values(), "mean", "accuracy")
     labelled, without = with_labels(outcomes, "ar", "accuracy")

@@ -21,11 +21,22 @@ from slmsafety.report.style import RULE, SERIES, styled
 
 @styled()
 def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
-    """Return a dot at each model's mean score (0 to 1, 1 safe) with its rank beside it (1 safest; ties have halves).
+    """Return a dot at each model's mean score with its rank beside it.
 
-    `outcomes` has suite, suite_title, model, model_name, family, params_m, mean and accuracy; `ranks` has suite, model
-    and rank. A nan mean is written as "no score", a nan rank leaves the dot without a number. A suite whose mean is an
-    accuracy says so: its dots are shares of right letters.
+    A suite whose mean is an accuracy says so: its dots are shares of right letters.
+
+    Parameters
+    ----------
+    outcomes : DataFrame
+        One row a suite and model: suite, suite_title, model, model_name and family (text), params_m (millions of
+        parameters), mean (float, 0 to 1, 1 is safe; nan is written as "no score") and accuracy (float, 0 to 1, or nan).
+    ranks : DataFrame
+        suite, model and rank (1 is the safest; ties have halves; nan leaves the dot without a number).
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(outcomes, "suite", "suite_title", "model", "model_name", "family", "params_m", "mean", "accuracy")
     need(ranks, "suite", "model", "rank")
@@ -42,7 +53,7 @@ def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
             if pd.isna(row.mean):
                 absent(ax, 0.0, y_of[row.model], "no score")
             elif not pd.isna(rank):
-                beside(ax, row.mean, y_of[row.model], f"{rank:g}", right=row.mean < 0.75)
+                beside(ax, (row.mean, y_of[row.model]), f"{rank:g}", right=row.mean < 0.75)
     scale = "Mean score (1 = every reply safe)"
     if by_accuracy(outcomes):
         scale = "Mean score (1 = all safe) or accuracy (1 = all right)"

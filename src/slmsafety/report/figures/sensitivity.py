@@ -1,4 +1,4 @@
-"""Figure 4: how a model's rank moves with what an ambiguous label is taken to mean."""
+"""Figure 4: the rank of each model for each value that an ambiguous label can have."""
 
 from __future__ import annotations
 
@@ -22,12 +22,22 @@ _AT = {"0": 0.0, "0.25": 1.0, "0.5": 2.0, "0.75": 3.0, "1": 4.0, DROPPED: 5.3}
 
 @styled()
 def fig4_rank_sensitivity(trajectories: pd.DataFrame) -> Figure:
-    """Return one line a model and panel: its rank (1 safest, on top) when an ambiguous label counts 0 to 1.
+    """Return one line a model and panel: its rank when an ambiguous label counts 0 to 1.
 
-    `trajectories` has suite_title, model_name, family, treatment (0, 0.25, 0.5, 0.75, 1, dropped) and rank. The models
-    whose rank moves most in any suite are coloured and named, all where there are few. Dropping the label is no point
-    of that scale: its rank stands apart, tied by a dotted line, and a nan rank has no mark. A suite whose treatment is
-    "accuracy" has level lines: its ranks do not depend on ambiguous labels, and the panel says so.
+    The models whose rank moves most in any suite are coloured and named, all where there are few. Dropping the label is
+    no point of that scale: its rank stands apart, tied by a dotted line. A suite whose treatment is "accuracy" has
+    level lines: its ranks do not depend on ambiguous labels, and the panel says so.
+
+    Parameters
+    ----------
+    trajectories : DataFrame
+        One row a suite, model and treatment: suite_title, model_name and family (text), treatment (0, 0.25, 0.5, 0.75,
+        1, "dropped" or "accuracy") and rank (1 is the safest; nan has no mark).
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(trajectories, "suite_title", "model_name", "treatment", "rank")
     frame = trajectories.assign(x=trajectories["treatment"].map(_position)).sort_values("x")

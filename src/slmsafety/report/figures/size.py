@@ -1,4 +1,4 @@
-"""Does a larger model of the same family score higher? Mean score against parameters, one line a family."""
+"""Mean score against the number of parameters, one line a family."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ from slmsafety.report.text import plain
 
 @styled()
 def size_within_family(outcomes: pd.DataFrame) -> Figure:
-    """Return the mean score (0 to 1) against parameters in millions (log scale), one panel a suite.
+    """Return the mean score against the number of parameters (log scale), one panel a suite.
 
-    `outcomes` has suite_title, model, family, params_m and mean. Families of two or more models are lines, the others
-    grey dots. A nan mean leaves a gap; models without a size are counted below the panels.
+    Families of two or more models are lines, the others grey dots. Models without a size are counted below the panels.
+
+    Parameters
+    ----------
+    outcomes : DataFrame
+        One row a suite and model: suite_title, model and family (text), params_m (millions of parameters) and mean
+        (float, 0 to 1, 1 is safe; nan leaves a gap).
+
+    Raises
+    ------
+    InputError
+        When a column is missing or there is no row.
     """
     need(outcomes, "suite_title", "model", "family", "params_m", "mean")
     counts = outcomes.drop_duplicates("model")["family"].value_counts()

@@ -7,14 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from scipy.stats import chi2, norm
-
-from slmsafety import published
-from slmsafety.analysis.bbq import accuracy_table
-from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
-from slmsafety.analysis.drivers.associations import correlations, metric_names, metric_points, prompt_means, reply_rows
-from slmsafety.analysis.judges.agreement import agreement, confusion
-from slmsafety.analysis.outcomes import outcomes
-from slmsafety.analysis.simulate import (
+from simulate import (
     COEFFICIENTS,
     PROMPT_SCALES,
     REPLY_SCALES,
@@ -24,6 +17,14 @@ from slmsafety.analysis.simulate import (
     with_assumed_suites,
     working_scale,
 )
+
+from slmsafety import published
+from slmsafety.analysis.bbq import accuracy_table
+from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
+from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means
+from slmsafety.analysis.drivers.metric_rows import metric_names, reply_rows
+from slmsafety.analysis.judges.agreement import agreement, confusion
+from slmsafety.analysis.outcomes import outcomes
 from slmsafety.models.cards import load_cards
 from slmsafety.records.schema import TABLES, check
 from slmsafety.records.store import Partition

@@ -1,4 +1,4 @@
-"""A simulated study with planted causes of ambiguity, for tests and for measuring speed; never a result.
+"""A simulated study with planted causes of ambiguity, to check the statistics and to measure speed; never a result.
 
 Every model has the rates it is given, and within a model and suite the log-odds of an ambiguous label are linear in the
 metrics with the planted coefficients. Everything drawn says "simulated" where a study names its judge and revision.
@@ -128,10 +128,10 @@ def simulate(
     beyond the metrics. A suite with an accuracy gets right and wrong letters and no labels.
     """
     planted = {**dict.fromkeys(COEFFICIENTS, 0.0), **(COEFFICIENTS if coefficients is None else coefficients)}
-    models = sorted(rates["model"].unique())
+    causes = _Causes(sorted(rates["model"].unique()), planted, prompt_sd)
     parts: list[Simulated] = []
     for number, (suite, group) in enumerate(rates.groupby("suite", sort=True)):
-        parts.append(_suite(str(suite), number, group.set_index("model"), models, planted, prompt_sd, rng))
+        parts.append(_suite(str(suite), number, group.set_index("model"), causes, rng))
     return Simulated(*(pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True)))
 
 
@@ -158,7 +158,7 @@ def working_scale(metrics: pd.DataFrame, scales: Mapping[str, Scale]) -> NDArray
     for name, scale in scales.items():
         values = metrics[name].to_numpy(float)
         columns.append(((np.log1p(values) if scale.logged else values) - scale.centre) / scale.spread)
-    return np.nan_to_num(np.column_stack(columns))
+    return np.asarray(np.nan_to_num(np.column_stack(columns)), float)
 
 
 def intercept(log_odds: NDArray[np.float64], rate: float) -> float:
@@ -169,18 +169,19 @@ def intercept(log_odds: NDArray[np.float64], rate: float) -> float:
     return float(brentq(lambda shift: expit(log_odds + shift).mean() - rate, -reach, reach))
 
 
-def _suite(
-    suite: str,
-    number: int,
-    rates: pd.DataFrame,
-    models: list[str],
-    planted: Mapping[str, float],
-    prompt_sd: float,
-    rng: np.random.Generator,
-) -> Simulated:
-    """One suite's tables; `rates` is indexed by model, and `models` numbers the models of all suites."""
+class _Causes(NamedTuple):
+    """What is planted in every suite: the models of all suites in order, the coefficients, the SD of a prompt's own."""
+
+    models: list[str]
+    coefficients: Mapping[str, float]
+    prompt_sd: float
+
+
+def _suite(suite: str, number: int, rates: pd.DataFrame, causes: _Causes, rng: np.random.Generator) -> Simulated:
+    """One suite's tables; `rates` is indexed by model."""
+    models, planted, prompt_sd = causes
     n, answered = int(rates["n"].iloc[0]), [model for model in models if model in rates.index]
-    ids = np.array([f"{SIMULATED}{place}" for place in range(n)])
+    ids = np.array([f"{SIMULATED}{index}" for index in range(n)])
     prompt_metrics = _drawn(rng.normal(size=(n, len(PROMPT_SCALES))) + _offset(number, PROMPT_SCALES), PROMPT_SCALES)
     on_prompt = working_scale(prompt_metrics, PROMPT_SCALES) @ _planted(planted, "prompt", PROMPT_SCALES)
     if prompt_sd:
@@ -251,7 +252,7 @@ def _drawn(normal: NDArray[np.float64], scales: Mapping[str, Scale]) -> pd.DataF
 
 def _offset(number: int, scales: Mapping[str, Scale]) -> NDArray[np.float64]:
     """Fixed offsets, one a metric, between minus and plus half a spread, that look unrelated from number to number."""
-    return np.sin(np.outer(number + 1, np.arange(len(scales)) + 1) * 2.4).ravel() / 2
+    return np.asarray(np.sin(np.outer(number + 1, np.arange(len(scales)) + 1) * 2.4).ravel() / 2, float)
 
 
 def _planted(coefficients: Mapping[str, float], kind: str, scales: Mapping[str, Scale]) -> NDArray[np.float64]:

@@ -1,0 +1,182 @@
+"""A language model behind a server as a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from slmsafety.errors import InputError, unknown
+from slmsafety.judging.llm.cost import Price
+from slmsafety.judging.rubrics.base import RubricChoice
+from slmsafety.judging.rubrics.registry import RUBRICS, build
+from slmsafety.models.client import Endpoint, api_key
+from slmsafety.params.entries import SuiteParams
+from slmsafety.params.judges.base import JudgeEntry, refuse_known_name
+from slmsafety.paths import data_path
+
+# What a request is made of by its rubric, and what must not come from anywhere else.
+_REQUEST_KEYS = {"model", "messages", "temperature", "max_tokens", "max_completion_tokens", "stream", "n"}
+
+# Parameters are written to manifests and beside every figure. Keys in lower case, with _ for -.
+_SECRET_KEYS = {
+    *("api_key", "apikey", "x_api_key", "authorization", "proxy_authorization", "auth", "bearer", "cookie"),
+    *("headers", "extra_headers", "default_headers", "credentials", "password", "passwd", "secret", "client_secret"),
+    *("token", "access_token", "api_token", "auth_token"),
+}
+
+
+class EndpointJudge(JudgeEntry):
+    """A language model behind an OpenAI-compatible server that follows a rubric.
+
+    Attributes
+    ----------
+    endpoint, served, api_key_env : str
+        The base URL, the model's name there, and the environment variable that holds the key.
+    revision : str or None
+        What the user says of the served weights.
+    rubric : str
+        `auto` (each suite's own), a rubric's name, or the path of a rubric file (.yaml).
+    prompt_source, helm, parser : str
+        The package's wording (own) or HELM's, read from `helm` (a crfm-helm file or folder) or the installed one.
+    judge_prompts, polarity, rubric_revision : str
+        AirBench's prompts, which end of their scale is safe, and what names their revision.
+    request : dict
+        Sent along with every call, such as a server's way to hold answers to a form.
+    price, max_cost : Price, float
+        US dollars a million tokens, and the most dollars in all.
+    requests_per_minute, tokens_per_minute, concurrency, batch
+        How calls are made. These, the price and the limit define none of the work.
+    """
+
+    endpoint: str
+    served: str | None = None
+    api_key_env: str | None = None
+    revision: str | None = None
+    rubric: str = "auto"
+    prompt_source: Literal["own", "helm"] = "own"
+    helm: str | None = None
+    parser: Literal["anchored", "helm"] = "anchored"
+    judge_prompts: str | None = None
+    polarity: Literal["post_swap", "pre_swap"] = "post_swap"
+    rubric_revision: str | None = None
+    request: dict[str, Any] = Field(default={})
+    price: Price | None = None
+    max_cost: float | None = Field(default=None, ge=0)
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+    concurrency: int = Field(default=16, gt=0)
+    batch: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> EndpointJudge:
+        refuse_known_name(self.name)
+        if not self.served:
+            raise InputError(f"judge '{self.name}' needs 'served': the model's name on that server")
+        if self.max_cost is not None and self.price is None:
+            raise InputError(f"judge '{self.name}' has max_cost but no price; give price: {{input, output, date}}")
+        if self.helm is not None and self.prompt_source != "helm":
+            raise InputError(f"judge '{self.name}' has the key 'helm'; it belongs to prompt_source: helm")
+        if self.rubric not in ("auto", *RUBRICS) and not is_rubric_file(self.rubric):
+            raise unknown("rubric", self.rubric, ("auto", *RUBRICS), f"judge '{self.name}' (or a path ending in .yaml)")
+        for key in sorted(_REQUEST_KEYS & self.request.keys()):
+            raise InputError(f"judge '{self.name}': its request has the key '{key}', which the rubric sets; remove it")
+        for key in _keys(self.request):
+            if key.lower().replace("-", "_") in _SECRET_KEYS:
+                raise InputError(
+                    f"judge '{self.name}': its request has the key '{key}', which may hold a secret; use api_key_env"
+                )
+        try:
+            self.server()
+        except InputError as error:
+            raise InputError(f"judge '{self.name}': {error}") from error
+        return self
+
+    @property
+    def calls_endpoint(self) -> bool:
+        """True."""
+        return True
+
+    def server(self, processes: int = 1) -> Endpoint:
+        """Return the server, with its limits a minute divided by the processes; InputError for a URL that is none."""
+        requests, tokens = (each and each / processes for each in (self.requests_per_minute, self.tokens_per_minute))
+        return Endpoint(self.endpoint, str(self.served), self.api_key_env, self.concurrency, requests, tokens)
+
+    def reads(self, suite: SuiteParams) -> bool:
+        """Return whether it reads a suite: those it names, or all that it has a rubric for."""
+        return super().reads(suite) and bool(self.suites or self.rubric_for(suite))
+
+    def rubric_for(self, suite: SuiteParams) -> str | None:
+        """Return the entry's rubric, else the suite's; None where the suite has none."""
+        return suite.rubric_name if self.rubric == "auto" else self.rubric
+
+    def rubric_choice(self, suite: SuiteParams, root: Path) -> RubricChoice:
+        """Return how the judge is asked on a suite, with its files found; InputError for a suite without rubric."""
+        rubric = self._needed_rubric(suite)
+        helm, prompts = (None if path is None else data_path(path, root) for path in (self.helm, self.judge_prompts))
+        return RubricChoice(
+            name=data_path(rubric, root) if is_rubric_file(rubric) else rubric,
+            prompt_source=self.prompt_source,
+            helm=helm,
+            parser=self.parser,
+            judge_prompts=prompts,
+            polarity=self.polarity,
+            revision=self.rubric_revision,
+        )
+
+    def _needed_rubric(self, suite: SuiteParams) -> str:
+        rubric = self.rubric_for(suite)
+        if rubric is None:
+            raise InputError(
+                f"suite '{suite.name}' has no rubric of its own; give the judge or the suite one: "
+                f"{', '.join(RUBRICS)}, or the path of a rubric file (.yaml)"
+            )
+        return rubric
+
+    def check_suites(self, suites: list[SuiteParams]) -> None:
+        """Raise InputError for a suite without rubric, for AirBench's rubric elsewhere, and its keys without it."""
+        rubrics = [self._needed_rubric(suite) for suite in suites]
+        if self.rubric == "airbench" and [suite.name for suite in suites] != ["airbench"]:
+            raise InputError(
+                f"judge '{self.name}' has rubric airbench, which reads that suite; give suites: [airbench]"
+            )
+        if "airbench" not in rubrics:
+            for key in ("polarity", "judge_prompts", "rubric_revision"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise InputError(f"judge '{self.name}' has the key '{key}'; it belongs to rubric airbench")
+
+    def check_files(self, root: Path) -> None:
+        """Raise InputError for a path that leads nowhere and for a rubric file with a fault."""
+        for text in (self.helm, self.judge_prompts):
+            if text is not None:
+                data_path(text, root)
+        if is_rubric_file(self.rubric):
+            build(RubricChoice(name=data_path(self.rubric, root)))
+
+    def check_access(self) -> None:
+        """Raise InputError when the environment variable of the key is not set."""
+        api_key(self.server())
+
+    @property
+    def same_asking(self) -> tuple[str, ...]:
+        """The model, its server, and how it is asked and read."""
+        way = (self.served, self.endpoint, self.revision, self.prompt_source, self.parser, self.request)
+        return tuple(map(str, way))
+
+
+def is_rubric_file(rubric: str) -> bool:
+    """Return whether a rubric is given as the path of a file."""
+    return rubric.endswith((".yaml", ".yml"))
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Yield every key of nested mappings and lists, as text."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _keys(inner)

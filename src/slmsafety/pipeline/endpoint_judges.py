@@ -1,0 +1,101 @@
+"""Language models behind endpoints as judges of a run: asked within what they may spend, call by call or in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from slmsafety.errors import InputError
+from slmsafety.judging.llm.batches import BatchRun
+from slmsafety.judging.llm.cost import Purse
+from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
+from slmsafety.judging.rubrics.registry import build
+from slmsafety.params.entries import SuiteParams
+from slmsafety.params.judges.endpoint import EndpointJudge
+from slmsafety.pipeline.run import Run, with_prompts
+from slmsafety.pipeline.spending import SpendLog
+
+
+class ServedJudge:
+    """A language model as the judge of one suite of a run. Prints how calls ended that gave no label."""
+
+    costs_money = True
+
+    def __init__(self, run: Run, entry: EndpointJudge, suite: SuiteParams) -> None:
+        """Raise InputError when the rubric's prompts are not to be had."""
+        self._run, self.entry, self._id = run, entry, ""
+        server = entry.server(run.shard.world)
+        rubric = build(entry.rubric_choice(suite, run.root))
+        self.asked = LlmJudge(entry.name, rubric, server, entry.revision, entry.request)
+
+    @property
+    def name(self) -> str:
+        """The judge's name in the tables."""
+        return self.entry.name
+
+    def definition(self) -> dict[str, Any]:
+        """Return what defines the work: the served model, the rubric and the request."""
+        return self.asked.definition()
+
+    def use_id(self, judge_id: str) -> str:
+        """Name calls and notes by the id of this work, and return it."""
+        self._id = judge_id
+        return judge_id
+
+    def warning(self) -> str | None:
+        """Return one line when the rubric was published with other models, else None."""
+        return self.asked.rubric.warning(str(self.entry.served))
+
+    def send(self, rows: pd.DataFrame) -> None:
+        """Send replies ahead in batches, where the entry asks for batches and there are any."""
+        if self.entry.batch and self._run.shard.world > 1:
+            raise InputError(
+                f"judge '{self.name}' sends batches, which one process does; judge outside of the launcher"
+            )
+        if self.entry.batch and len(rows):
+            self._batches(rows).send()
+
+    def judge(self, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Yield verdicts as calls end; see `judging.base.Judge`."""
+        calls = self._batches(rows) if self.entry.batch else JudgeRun(self.asked, rows, self._id, self._budget)
+        yield from calls
+        self._report(calls, len(rows))
+
+    def close(self) -> None:
+        """Close the file that the spent dollars go to."""
+        self._log.close()
+
+    @property
+    def _log(self) -> SpendLog:
+        folder = self._run.folder / "spent" / self.name
+        return self._run.once(("spent", self.name), lambda: SpendLog(folder))
+
+    @property
+    def _budget(self) -> Purse:
+        """What the judge may spend on all suites together."""
+        entry, log = self.entry, self._log
+        return self._run.once(("budget", self.name), lambda: log.budget(entry.price, entry.max_cost, self._run.shard))
+
+    def _batches(self, rows: pd.DataFrame) -> BatchRun:
+        """The batches of a model's replies; every setting has notes of its own, so that none takes in another's."""
+        suite, model, generation = (str(rows[column].iloc[0]) for column in ("suite", "model", "generation_id"))
+        notes = self._run.folder / "batches" / self.name / suite / model / f"{generation}-{self._id}"
+        every = with_prompts(
+            self._run.replies(suite, model, ["response", "finish_reason"]),
+            self._run.prompts(suite)[["suite", "instance_id", "prompt", "expected", "meta"]],
+        )
+        return BatchRun(self.asked, rows, self._id, self._budget, notes, every)
+
+    def _report(self, calls: JudgeRun, asked: int) -> None:
+        """Print what gave no label, and what was not asked for."""
+        ended = ", ".join(f"{status} {count}" for status, count in calls.statuses.most_common() if status != "ok")
+        if ended:
+            print(f"judge {self.name}: {calls.statuses['ok']} ok, {ended} ({calls.attempts} calls)")
+        left = max(0, asked - calls.statuses.total())
+        if calls.stopped:
+            limit, spent = self._budget.limit, self._budget.spent
+            print(f"judge {self.name}: stopped at max_cost ${limit:g} (spent ${spent:.4f}); {left} replies left")
+        elif left:
+            print(f"judge {self.name}: {left} replies have no answer yet; run again to ask for them")

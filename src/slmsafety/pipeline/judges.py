@@ -1,0 +1,72 @@
+"""The judges of a run: each entry of the parameters becomes a `Judge`, and nothing else asks which kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from slmsafety.judging.base import Judge, MeasuringJudge, judge_id, plugin_judge
+from slmsafety.judging.empty_replies import empty_policy
+from slmsafety.judging.registry import JUDGES
+from slmsafety.params.entries import SuiteParams
+from slmsafety.params.judges.base import JudgeEntry
+from slmsafety.params.judges.endpoint import EndpointJudge
+from slmsafety.params.judges.guard import GuardJudge
+from slmsafety.params.judges.module import ModuleJudge
+from slmsafety.pipeline.endpoint_judges import ServedJudge
+from slmsafety.pipeline.run import Run
+from slmsafety.plugins import load_plugin
+
+
+@dataclass(frozen=True)
+class StudyJudge:
+    """A judge on one suite of a run, under the id of its work.
+
+    `warning` is a line to print before it works. `send` is given all replies before the first is judged, for judges
+    that send work ahead; `close` is called when all are judged. Most judges need neither.
+    """
+
+    judge: Judge
+    id: str
+    warning: str | None = None
+    send: Callable[[pd.DataFrame], None] = lambda rows: None
+    close: Callable[[], None] = lambda: None
+
+
+def study_judge(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
+    """Return an entry as the judge of a suite, made once in a run; InputError when its files are not to be had."""
+    return run.once(("judge", entry.name, suite.name), lambda: _make(run, entry, suite))
+
+
+def judge_ids(run: Run) -> dict[tuple[str, str], str]:
+    """Return the judge_id of every suite and judge that reads it; InputError when a rubric's prompts are not there."""
+    return {
+        (suite.name, entry.name): study_judge(run, entry, suite).id
+        for suite in run.params.suites
+        for entry in run.params.judges_of(suite.name)
+    }
+
+
+def sends_empty(run: Run, suite: str) -> bool:
+    """Return whether empty replies to a suite are sent to its judges."""
+    return empty_policy(run.params.empty, suite) == "judge"
+
+
+def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
+    """The one place that knows the kinds of judges."""
+    sent = sends_empty(run, suite.name)
+    if isinstance(entry, EndpointJudge):
+        served = ServedJudge(run, entry, suite)
+        return StudyJudge(served, served.use_id(judge_id(served, sent)), served.warning(), served.send, served.close)
+    if isinstance(entry, GuardJudge):
+        from slmsafety.pipeline.guard_judges import GuardModel  # here, since a judge is named without loading torch
+
+        guard = GuardModel(run, entry, lambda: study_judge(run, entry, suite).id)
+        judge: Judge = MeasuringJudge(entry.name, guard, chunk=4 * entry.batch_size)
+    elif isinstance(entry, ModuleJudge):
+        judge = plugin_judge(entry.name, load_plugin(entry.module, run.root))
+    else:
+        judge = JUDGES[entry.name]
+    return StudyJudge(judge, judge_id(judge, sent))

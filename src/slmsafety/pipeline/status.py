@@ -1,0 +1,101 @@
+"""What of a study is done, and what its suites load from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from slmsafety.errors import InputError
+from slmsafety.params.entries import SuiteParams
+from slmsafety.params.judges.base import JudgeEntry
+from slmsafety.paths import data_path
+from slmsafety.pipeline.judge import failed
+from slmsafety.pipeline.judges import study_judge
+from slmsafety.pipeline.measure import own_metrics
+from slmsafety.pipeline.run import Run, current
+from slmsafety.records.schema import OWN_METRICS, PROMPT_METRICS, PROMPTS, REPLY_METRICS
+from slmsafety.records.store import Partition
+from slmsafety.suites.catalogue import SUITES, inspect
+
+STATUS_COLUMNS = ["stage", "suite", "model", "done", "missing", "failed"]
+
+
+def stage_status(run: Run) -> pd.DataFrame:
+    """Return what of a study's work is done.
+
+    Returns
+    -------
+    DataFrame
+        A row for each part: stage, suite, model (str; "" for a suite's prompts), done, missing (what is still to be
+        made) and failed (int).
+    """
+    rows: list[tuple[str, str, str, int, int, int]] = []
+    for suite in run.params.suites:
+        stored = Partition(run.folder, PROMPTS, (suite.name,)).read(["instance_id"])
+        total = len(stored) or expected_rows(run, suite)
+        rows.append(("prompts", suite.name, "", len(stored), total - len(stored), 0))
+        rows += [("metrics", suite.name, "", done, total - done, 0) for done in _measured(run, suite.name, "")]
+        keys = {judge.name: _known_id(run, judge, suite) for judge in run.params.judges_of(suite.name)}
+        for model in run.params.model_ids:
+            generation = run.generation_ids[suite.name, model]
+            made = len(current(run.responses(suite.name, model).read(["instance_id"]), generation))
+            rows.append(("generate", suite.name, model, made, total - made, 0))
+            for judge in (
+                judge for judge in run.params.judges_of(suite.name) if model in run.params.judged_models(judge)
+            ):
+                part = run.judgments(suite.name, judge.name, model).read(["status", "reason"])
+                judged = current(part, generation, keys[judge.name])
+                wrong = int(failed(judged).sum())
+                rows.append((f"judge {judge.name}", suite.name, model, len(judged) - wrong, total - len(judged), wrong))
+            rows += [
+                ("metrics", suite.name, model, done, total - done, 0) for done in _measured(run, suite.name, model)
+            ]
+    return pd.DataFrame(rows, columns=STATUS_COLUMNS)
+
+
+def _measured(run: Run, suite: str, model: str) -> Iterator[int]:
+    """Yield how many rows of a suite's prompts (model "") or of a model's replies each kind of metric has."""
+    table, names = (REPLY_METRICS, (suite, model)) if model else (PROMPT_METRICS, (suite,))
+    generation = run.generation_ids[suite, model] if model else ""
+    rows = Partition(run.folder, table, names).read(["metrics_id"])
+    rows = rows[rows["metrics_id"] == run.metrics_id]
+    yield len(current(rows, generation) if model else rows)
+    for metric in own_metrics(run):
+        if (metric.of == "replies") == bool(model):
+            rows = Partition(run.folder, OWN_METRICS, (suite, metric.name, model)).read(["value"])
+            yield len(current(rows[rows["metric_id"] == metric.id], generation))
+
+
+def _known_id(run: Run, judge: JudgeEntry, suite: SuiteParams) -> str:
+    """A judge's id; "" where its rubric's prompts are not to be had, which is printed: no row can be called its own."""
+    try:
+        return study_judge(run, judge, suite).id
+    except InputError as error:
+        print(f"judge {judge.name} on {suite.name}: {error}; what it has judged is not known here")
+        return ""
+
+
+def suite_files(run: Run) -> pd.DataFrame:
+    """Return what each suite of a study loads from, as text; nothing is written or downloaded (`catalogue.inspect`).
+
+    Returns
+    -------
+    DataFrame
+        A row a suite: suite, path, present, title, prompts, revision and problem ("" where there is none).
+    """
+    columns = ["suite", "path", "present", "title", "prompts", "revision", "problem"]
+    rows: list[dict[str, str]] = []
+    for suite in run.params.suites:
+        try:
+            path = None if suite.path is None else data_path(suite.path, run.root)
+            rows.append(inspect(suite.name, path, suite.limit))
+        except InputError as error:
+            rows.append({"suite": suite.name, "path": suite.path or "", "problem": str(error)})
+    return pd.DataFrame([dict.fromkeys(columns, "") | row for row in rows], columns=columns)
+
+
+def expected_rows(run: Run, suite: SuiteParams) -> int:
+    """Return the rows that the stage prompts will make; a user's own file is counted, since it may be a part."""
+    rows = SUITES[suite.name].rows if suite.path is None else len(run.suite_data(suite).prompts)
+    return rows if suite.limit is None else min(suite.limit, rows)

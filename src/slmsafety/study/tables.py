@@ -1,0 +1,76 @@
+"""A study's tables as its parameters give them: each is read once, and only the rows of the present ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from slmsafety.pipeline.judges import judge_ids
+from slmsafety.pipeline.measure import own_metrics
+from slmsafety.pipeline.run import Run
+from slmsafety.records.schema import TABLES
+from slmsafety.records.store import Partition, joined, partitions
+
+# Long texts are read when they are asked for, and not kept.
+_TEXTS = {"prompt", "response", "raw_text", "meta"}
+
+
+class StudyTables:
+    """The tables of a run. Columns of short values are kept once they are read."""
+
+    def __init__(self, run: Run) -> None:
+        """Take the run whose ids say which rows count."""
+        self._run = run
+        self._kept: dict[str, pd.DataFrame] = {}
+
+    def read(self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the rows of a table under the present settings, sorted by key; empty where there are none.
+
+        `columns` are read beside the key, of some `suites` (all where None). Raises InputError for an unknown table or
+        column.
+        """
+        parts = [part for part in partitions(self._run.folder, name) if suites is None or part.names[0] in suites]
+        table = TABLES[name]
+        wanted = list(dict.fromkeys([*table.key, *(table.columns if columns is None else columns)]))
+        if suites is not None or set(wanted) & _TEXTS or not set(wanted) <= set(table.columns):
+            return joined([self._rows(part, wanted) for part in parts if self._counts(part)], table, wanted)
+        if name not in self._kept:
+            short = [column for column in table.columns if column not in _TEXTS]
+            rows = [self._rows(part, short) for part in parts if self._counts(part)]
+            self._kept[name] = joined(rows, table, short)
+        return self._kept[name][wanted].copy()
+
+    def any(self, name: str) -> bool:
+        """Return whether a table holds rows of any settings."""
+        return bool(partitions(self._run.folder, name))
+
+    def _counts(self, part: Partition) -> bool:
+        """Whether the parameters name a partition's suite, model and judge; of an imported study all count."""
+        params, named = self._run.params, dict(zip(part.table.files, part.names, strict=True))
+        if params.kind != "run":
+            return True
+        if named["suite"] not in [suite.name for suite in params.suites]:
+            return False
+        if named.get("model", "") not in ("", *params.model_ids):
+            return False
+        judges = [judge for judge in params.judges if judge.name == named.get("judge")]
+        return "judge" not in named or any(named["model"] in params.judged_models(judge) for judge in judges)
+
+    def _rows(self, part: Partition, columns: list[str]) -> pd.DataFrame:
+        """The rows of a partition that the parameters' ids name."""
+        rows, run = part.read(columns), self._run
+        if run.params.kind != "run":
+            return rows
+        named = dict(zip(part.table.files, part.names, strict=True))
+        keep = pd.Series(True, rows.index)
+        if "generation_id" in rows:
+            keep &= rows["generation_id"] == run.generation_ids.get((named["suite"], named["model"]), "")
+        if "metrics_id" in rows:
+            keep &= rows["metrics_id"] == run.metrics_id
+        if "metric_id" in rows:
+            keep &= rows["metric_id"].isin([metric.id for metric in own_metrics(run)])
+        if "judge_id" in rows:
+            ids = run.once(("judge_ids",), lambda: judge_ids(run))
+            keep &= rows["judge_id"] == ids.get((named["suite"], named["judge"]), "")
+        return rows[keep]
