@@ -160,7 +160,7 @@ def associate(rows: pd.DataFrame, ranges: pd.DataFrame, clock: Clock, rng: np.ra
     run("RQ4 explained of models", variance_explained.explained_models, variance_explained.model_quality(rows), ranges)
     model = run("RQ4 logistic model", ambiguity_model, rows)
     run("RQ4 odds ratios", ambiguity_effects.odds_ratios, model)
-    run("RQ4 models at a common quality", ambiguity_effects.common_quality, model, rows)
+    run("RQ4 models at a common quality", ambiguity_effects.standardized_rates, model, rows)
     model = run("RQ4 logistic model of prompts", ambiguity_model, rows, list(steps))
     run("RQ4 steps of a prompt", ambiguity_effects.metric_changes, model, steps)
 

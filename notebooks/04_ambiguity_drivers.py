@@ -129,7 +129,7 @@ if page.has("explained_models"):
 
 # %%
 if page.has("common_quality", "ar_at_common_quality"):
-    rates = lab.named(ambiguity_effects.common_quality(model, rows)).sort_values(["own", "model_name"])
+    rates = lab.named(ambiguity_effects.standardized_rates(model, rows)).sort_values(["own", "model_name"])
     page.figure("common_quality", draw.common_quality(rates))
     columns = ["model_name", "n", "ar", "own", "common", "low", "high", "rank", "rank_common"]
     page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f"})
