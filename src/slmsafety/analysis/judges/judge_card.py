@@ -39,7 +39,8 @@ def judge_card(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.D
         rows, n_<status>; over n: exact, kappa (linear weights), kappa_unweighted (1: always the reference's label, 0:
         as by chance) and their 95 % limits, recall_<label> (share of a reference label that the judge finds),
         ar_reference, ar_judge, boundary and flips as in `Agreement`, safe_as_harmful_share, harmful_as_safe_share,
-        flip_symmetry_p, the nine counts <reference>_as_<judge>, price_per_1000 and seconds_per_1000. nan without rows behind it.
+        flip_symmetry_p, the nine counts <reference>_as_<judge>, price_per_1000 and seconds_per_1000. nan without rows
+        behind it.
 
     Raises
     ------
