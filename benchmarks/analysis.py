@@ -74,6 +74,9 @@ class Clock:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, help="at most so many prompts of each suite, for a quick try")
+    parser.add_argument(
+        "--smallest", dest="prompts", action="store_const", const=100, help="100 prompts of each suite, to try it"
+    )
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     clock = Clock()

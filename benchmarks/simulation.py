@@ -41,6 +41,7 @@ SPREADS = np.array([scale.spread for scale in (*PROMPT_SCALES.values(), *REPLY_S
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--smallest", dest="draws", action="store_const", const=1, help="one draw, to try it")
     draws = parser.parse_args().draws
     rng = np.random.default_rng(1337)
     study = simulate(RATES, rng)
