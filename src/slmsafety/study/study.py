@@ -57,10 +57,21 @@ class Study:
 
     @classmethod
     def load(cls, study: str | Path | dict[str, Any], namespace: Mapping[str, Any] | None = None, *own: str) -> Study:
-        """Return the study of a name, a params file or a mapping; bad parameters raise InputError with one line.
+        """Load a study.
 
-        A notebook passes its `globals()` as `namespace` and the names of its own parameters: papermill injects a
-        misspelt parameter as a plain variable, and this is where that is noticed.
+        Parameters
+        ----------
+        study : str, Path or dict
+            A name in params/, the path of a params file, or the mapping itself.
+        namespace : mapping or None
+            A notebook's `globals()`: papermill injects a misspelt parameter as a plain variable, which is noticed here.
+        *own : str
+            The names of the notebook's own parameters.
+
+        Raises
+        ------
+        InputError
+            One line for a bad parameter, naming the file and the key.
         """
         for name in injected_names(namespace or {}):
             if name not in ("study", *own):
@@ -83,7 +94,7 @@ class Study:
         return self.params.kind == "published"
 
     def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
-        """Run the stages that are not done yet and print what was written where (see `collect.collect`)."""
+        """Run the stages that are not done yet and print what was written where (see `pipeline.collect.collect`)."""
         self._forget()
         if self.params.kind == "run":
             collect(self.run, self.given, list(stages), list(retry))
@@ -100,11 +111,24 @@ class Study:
         return stage_status(self.run)
 
     def estimate(self) -> pd.DataFrame:
-        """Return what judging over endpoints will take (`estimate.estimate`)."""
+        """Return what judging over endpoints will take (`cost_estimate.estimate`)."""
         return estimate(self.run)
 
     def noise(self, sample: int | None = None, suites: Iterable[str] = ()) -> pd.DataFrame:
-        """Return the noise floor (`noise.noise_table`), after measuring it on `sample` replies a suite and model."""
+        """Return the noise floor: how replies and labels change under other batch sizes and number formats.
+
+        Parameters
+        ----------
+        sample : int or None
+            Measure it first on so many replies of each suite and model, at least 1; None reads what is measured.
+        suites : iterable of str
+            The suites to measure; none is all.
+
+        Returns
+        -------
+        DataFrame
+            `rerun_noise.noise_table` with names for display; empty where nothing is measured.
+        """
         if sample is not None:
             measure_noise(self.run, sample, list(suites))
         return self.named(noise_table(self.run))
@@ -152,11 +176,24 @@ class Study:
         return bool(len(state)) and not state[["missing", "failed"]].to_numpy().any()
 
     def labels(self, judge: str | None = None) -> pd.DataFrame:
-        """Return one row per judged reply.
+        """Return one row for each judged reply, with empty replies read by the study's policy.
 
-        Columns: keys, judge, status, label, raw_value, reason, expected, category and subcategory. `judge` defaults to
-        the first of the study's judges that has read a suite, by suite; empty replies are read by the study's policy.
-        Raises InputError for a judge without rows, and while its mapping waits for more of them.
+        Parameters
+        ----------
+        judge : str or None
+            A judge's name; None is the first of the study's judges that has read a suite, by suite.
+
+        Returns
+        -------
+        DataFrame
+            The reply's key, judge_id, judge, status (str), label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing where
+            there is none), raw_value (float64, on the judge's own scale), reason, expected (refuse, answer), category
+            and subcategory (str).
+
+        Raises
+        ------
+        InputError
+            For a judge without rows, and while its mapping waits for more of them.
         """
         if judge in self._labels:
             return self._labels[judge].copy()
@@ -174,7 +211,7 @@ class Study:
     def mapping_readings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of judges that measure a number as every mapping labels them, and the mappings' cuts.
 
-        As `mapped.Mappings.readings` gives them; the rows have `expected` too.
+        As `label_mappings.Mappings.readings` gives them; the rows have `expected` too.
         """
         every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
         rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
@@ -182,9 +219,14 @@ class Study:
         return rows.merge(prompts, on=["suite", "instance_id"], validate="many_to_one"), cuts
 
     def outcomes(self) -> pd.DataFrame:
-        """Return the outcomes of every suite and model (`analysis.outcomes`) with names for display.
+        """Return the outcomes of every suite and model, with names for display.
 
-        Adds suite_title, model_name, family and params_m; a model without a card keeps its id as name and family.
+        Returns
+        -------
+        DataFrame
+            A row a suite and model: n (replies with a label), hcr, ar, srr and mean (0 to 1, nan without a label),
+            n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title, model_name, family
+            (str; a model without a card keeps its id) and params_m (millions of parameters, nan where not known).
         """
         frame = published.outcomes() if self.printed_only else outcomes(self.labels())
         return self.named(frame)
@@ -215,11 +257,11 @@ class Study:
         return pd.concat([self.outcomes(), choice.assign(**counts)], ignore_index=True)
 
     def suite_files(self) -> pd.DataFrame:
-        """Return what each of the study's suites loads from, or why it does not load (`collect.suite_files`)."""
+        """Return what each of the study's suites loads from, or why it does not load (`status.suite_files`)."""
         return suite_files(self.run)
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the frame with the display names of its suites and models (`naming.with_names`)."""
+        """Return the frame with the display names of its suites and models (`display_names.with_names`)."""
         return with_names(frame, self.titles(), named_cards(self.params.models))
 
     def suite_sizes(self) -> pd.DataFrame:
@@ -263,7 +305,7 @@ class Study:
         return Comparisons(self)
 
     def distributions(self) -> Distributions:
-        """Return what Figure 3 shows (`distributions.distributions`)."""
+        """Return what Figure 3 shows (`reference_distributions.distributions`)."""
         if self.printed_only:
             return distributions(self.outcomes(), pd.DataFrame(), self.titles(), published.sst_outcome())
         return distributions(self.scores(), self.labels(), self.titles())
@@ -287,7 +329,7 @@ class Study:
         return counts.assign(rows=counts.sum(axis=1)).reset_index()
 
     def titles(self) -> dict[str, str]:
-        """Return the title of each suite; a partial one says what it is (`naming.suite_titles`)."""
+        """Return the title of each suite; a partial one says what it is (`display_names.suite_titles`)."""
         if self._titles is None:
             prompts = pd.DataFrame() if self.printed_only else self._tables.read("prompts", ["meta"])
             self._titles = suite_titles(prompts)

@@ -73,19 +73,3 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return state.st_mtime_ns, state.st_size
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """Return a file's time of change and size; zeros where it is not there, which its reader says better."""
-    try:
-        state = path.stat()
-    except OSError:
-        return 0, 0
-    return state.st_mtime_ns, state.st_size
-
-
-def rubric_of(suite: str) -> str:
-    """Return the name of a suite's own rubric, or raise InputError for a suite that has none."""
-    if suite not in RUBRIC_OF:
-        raise InputError(f"suite '{suite}' has no rubric of its own; give the judge one: {', '.join(RUBRICS)}")
-    return RUBRIC_OF[suite]
