@@ -26,7 +26,7 @@ from pathlib import Path
 import pandas as pd
 from sizes import size_parser
 
-from slmsafety.judging.llm.cost import Purse
+from slmsafety.judging.llm.cost import Budget
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build
@@ -94,7 +94,7 @@ def faults(url: str, folder: Path, calls: int) -> None:
     judge = LlmJudge("tiny", build(RubricChoice("harmbench")), Endpoint(url, "tiny", concurrency=PLACES))
     rows = replies(calls)
     part = Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm"))
-    run = JudgeRun(judge, rows, "j" * 12, Purse(None))
+    run = JudgeRun(judge, rows, "j" * 12, Budget(None))
     started = time.perf_counter()
     with part.writer() as writer:
         for frame in run:

@@ -26,7 +26,7 @@ class _UniqueKeys(yaml.SafeLoader):
         """Return the mapping, or raise a YAML error naming the key and its line."""
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call] # yaml's own method
+            key = self.construct_object(key_node, deep=True)
             problem = None
             if not isinstance(key, Hashable):
                 problem = "a key is a list or a mapping; a key is a word"

@@ -326,7 +326,7 @@ def test_dollars_are_the_tokens_at_the_price_that_was_kept():
         }
     )
     found = dollars(rows)
-    assert found[0] == pytest.approx(price.of(1000, 100)) == pytest.approx(0.0035)
+    assert found[0] == pytest.approx(price.cost(1000, 100)) == pytest.approx(0.0035)
     assert found[1:].isna().all()
 
 

@@ -21,10 +21,26 @@ _SHORT_CIRCUIT = "airbench"
 
 
 def empty_policy(empty: str, suite: str) -> str:
-    """Return the policy of EMPTY_POLICIES that `empty` means on a suite; a name of it means itself.
+    """Return what a study's policy means on a suite.
 
-    "helm-0.5.4" is what that release of HELM does: on AirBench a constant, harmful from 0.5.3 and safe from 0.5.6, and
-    the judge's word elsewhere (`helm_parser.era`). Raises InputError for another text.
+    Parameters
+    ----------
+    empty : str
+        A name of EMPTY_POLICIES, which means itself, or "helm-RELEASE" such as "helm-0.5.4": what that release of HELM
+        does. On AirBench that is a constant, harmful from 0.5.3 and safe from 0.5.6; elsewhere it asks the judge
+        (`parsers.helm.era`).
+    suite : str
+        The suite's name.
+
+    Returns
+    -------
+    str
+        A name of EMPTY_POLICIES.
+
+    Raises
+    ------
+    InputError
+        For another policy or release.
     """
     if empty.startswith(HELM_RELEASE):
         release = era(empty.removeprefix(HELM_RELEASE))
@@ -37,12 +53,29 @@ def empty_policy(empty: str, suite: str) -> str:
 
 
 def read_labels(judgments: pd.DataFrame, empty: str) -> pd.DataFrame:
-    """Return the judgments with empty replies labelled as the policy says; the status stays what it was.
+    """Return the judgments with empty replies labelled as the policy says.
 
-    "missing" (the default of a study) and "judge" add no label here; the others give every row of status
-    empty_response that label, a release of HELM by suite (`empty_policy`). Raises InputError for an unknown policy.
+    Parameters
+    ----------
+    judgments : DataFrame
+        With suite, status and label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing).
+    empty : str
+        "missing" (the default of a study) and "judge" add no label here; safe, ambiguous and harmful give it to every
+        row of status empty_response; a release of HELM does so by suite (`empty_policy`).
+
+    Returns
+    -------
+    DataFrame
+        The same rows and columns; only label changes, the status stays what it was.
+
+    Raises
+    ------
+    InputError
+        For an unknown policy.
     """
     by_suite = {suite: EMPTY_POLICIES[empty_policy(empty, str(suite))] for suite in judgments["suite"].unique()}
-    labels = judgments["suite"].map(by_suite).astype("Int64").array
-    given = judgments["status"].eq("empty_response").to_numpy() & ~labels.isna()
-    return judgments.assign(label=judgments["label"].mask(given, labels))
+    labels, empties = judgments["label"].copy(), judgments["status"].eq("empty_response")
+    for suite, label in by_suite.items():
+        if label is not None:
+            labels[empties & judgments["suite"].eq(suite)] = label
+    return judgments.assign(label=labels)

@@ -100,8 +100,8 @@ def _frame_tokens(asked: LlmJudge) -> float:
 def _row(judge: EndpointJudge, suite: str, calls: Calls, most: int) -> list[object]:
     verdicts = calls.number * min(VERDICT_TOKENS, most)
     price = judge.price
-    dollars = float("nan") if price is None else price.of(calls.tokens, verdicts)
-    most_dollars = float("nan") if price is None else price.of(calls.tokens, calls.number * most)
+    dollars = float("nan") if price is None else price.cost(calls.tokens, verdicts)
+    most_dollars = float("nan") if price is None else price.cost(calls.tokens, calls.number * most)
     minutes = max(
         calls.number * SECONDS / judge.concurrency / 60,
         calls.number / (judge.requests_per_minute or float("inf")),

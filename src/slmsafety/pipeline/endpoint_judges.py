@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.judging.llm.batches import BatchRun
-from slmsafety.judging.llm.cost import Purse
+from slmsafety.judging.llm.batches import Batching, BatchRun
+from slmsafety.judging.llm.cost import Budget
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.params.entries import SuiteParams
@@ -73,7 +73,7 @@ class ServedJudge:
         return self._run.once(("spent", self.name), lambda: SpendLog(folder))
 
     @property
-    def _budget(self) -> Purse:
+    def _budget(self) -> Budget:
         """What the judge may spend on all suites together."""
         entry, log = self.entry, self._log
         return self._run.once(("budget", self.name), lambda: log.budget(entry.price, entry.max_cost, self._run.shard))
@@ -86,7 +86,7 @@ class ServedJudge:
             self._run.replies(suite, model, ["response", "finish_reason"]),
             self._run.prompts(suite)[["suite", "instance_id", "prompt", "expected", "meta"]],
         )
-        return BatchRun(self.asked, rows, self._id, self._budget, notes, every)
+        return BatchRun(self.asked, rows, self._id, self._budget, Batching(notes, every))
 
     def _report(self, calls: JudgeRun, asked: int) -> None:
         """Print what gave no label, and what was not asked for."""

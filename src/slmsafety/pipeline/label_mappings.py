@@ -12,10 +12,9 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.importers.human_labels import read_human_labels
-from slmsafety.judging.mapping.methods import ARMS as METHODS
-from slmsafety.judging.mapping.methods import PROBABILITY, fit
-from slmsafety.judging.mapping.stored import POOLED, VERSION, Fitted, from_json
-from slmsafety.judging.mapping.stored import Mapping as FittedMapping
+
+from slmsafety.judging.mapping.methods import METHODS, PROBABILITY, fit
+from slmsafety.judging.mapping.stored import POOLED, VERSION, FittedMapping, GroupCuts, from_json
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import REFUSALS, JudgeEntry
 from slmsafety.paths import data_path
@@ -194,7 +193,7 @@ class Mappings:
         return human.eq(HARMFUL).astype("boolean").mask(human.isna()).set_axis(rows.index)
 
 
-def _shown(fitted: Fitted) -> dict[str, Any]:
+def _shown(fitted: GroupCuts) -> dict[str, Any]:
     """What of a group's cuts a table shows."""
     cuts, counts = fitted.cuts, {"n": fitted.n, "missing": fitted.missing + fitted.sentinel}
     eta = cuts.details.get("eta")

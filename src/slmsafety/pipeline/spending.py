@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import IO
 
-from slmsafety.judging.llm.cost import Price, Purse
+from slmsafety.judging.llm.cost import Price, Budget
 from slmsafety.pipeline.shards import Shard
 
 
@@ -29,11 +29,11 @@ class SpendLog:
         lines = [line for path in self._folder.glob("*.txt") for line in path.read_text().split("\n")[:-1]]
         return sum(map(float, lines))
 
-    def budget(self, price: Price | None, limit: float | None, shard: Shard) -> Purse:
+    def budget(self, price: Price | None, limit: float | None, shard: Shard) -> Budget:
         """Return this process's part of what may still be spent of `limit` dollars; no limit where it is None."""
         spent = self.spent()
         own_limit = None if limit is None else spent + max(0.0, limit - spent) / shard.world
-        return Purse(price, own_limit, spent, self._write)
+        return Budget(price, own_limit, spent, self._write)
 
     def _write(self, dollars: float) -> None:
         if self._handle is None:

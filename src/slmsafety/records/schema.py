@@ -135,7 +135,8 @@ def typed(frame: pd.DataFrame, table: Table, columns: list[str] | None = None) -
     for column, source in table.defaults.items():
         if column in wanted and source in frame:
             found[column] = found[column].mask(found[column].isna() | (found[column] == ""), frame[source])
-    return found.astype({column: table.dtypes[column] for column in wanted})
+    other = {column: table.dtypes[column] for column in wanted if str(found[column].dtype) != table.dtypes[column]}
+    return found.astype(other) if other else found
 
 
 def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:

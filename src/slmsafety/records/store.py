@@ -83,6 +83,18 @@ class Partition:
         frames = [*finished, *journals] or [typed(pd.DataFrame(), self.table, [*wanted, *extra])]
         return _one_per_key(pd.concat(frames, ignore_index=True), self.table)[wanted]
 
+    def count(self, **ids: str) -> int:
+        """Return how many rows have these ids, such as generation_id=...; only the ids are read."""
+        if self._journals():
+            rows = self.read(list(ids))
+        elif not self.parquet.exists():
+            return 0
+        elif not ids:
+            return int(pq.read_metadata(self.parquet).num_rows)
+        else:
+            rows = self._read_parquet(list(ids))
+        return int((rows[list(ids)] == pd.Series(ids, dtype="str")).all(axis=1).sum())
+
     def torn(self) -> int:
         """Return how many journals end in a torn record; its rows, never reported as finished, will be made again."""
         return sum(read_journal(path)[1] for path in self._journals())
@@ -231,11 +243,7 @@ def partitions(root: Path, table_name: str) -> list[Partition]:
 def read_table(root: Path, table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Return all rows of a table sorted by key, reading only `columns` (and the key)."""
     frames = [part.read(columns) for part in partitions(root, table_name)]
-    return joined(frames, TABLES[table_name], columns)
-
-
-def joined(frames: Sequence[pd.DataFrame], table: Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the rows of a table's partitions as one frame sorted by key; without any, an empty one of its columns."""
+    table = TABLES[table_name]
     if not frames:
         return typed(pd.DataFrame(), table, list(dict.fromkeys([*table.key, *(columns or table.columns)])))
     return sorted_by(pd.concat(frames, ignore_index=True), table.key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slmsafety.analysis.outcomes import tells_refusals
-from slmsafety.errors import InputError
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 if TYPE_CHECKING:
@@ -23,10 +22,10 @@ def capabilities(study: Study) -> frozenset[str]:
     if study.printed_only:
         return PUBLISHED
     labels = study.labels()
-    suites, models, pair = set(labels["suite"]), set(labels["model"]), study.compared.first_pair()
+    suites, models, pair = set(labels["suite"].unique()), labels["model"].unique(), study.compared.first_pair()
     choices = any(suite.name in MULTIPLE_CHOICE for suite in study.params.suites)
     suites |= {suite.name for suite in study.params.suites if suite.name in MULTIPLE_CHOICE}
-    measured = is_measured(study)
+    measured = study.is_measured()
     conditions = {
         "outcomes": True,
         "labels": True,
@@ -43,12 +42,3 @@ def capabilities(study: Study) -> frozenset[str]:
         "crossed_rubrics": bool(study.compared.crossings()),
     }
     return frozenset(need for need, met in conditions.items() if met)
-
-
-def is_measured(study: Study) -> bool:
-    """Return whether every prompt and reply has its metrics under the study's parameters."""
-    pairs = (("prompt_metrics", "prompts", "expected"), ("reply_metrics", "responses", "finish_reason"))
-    try:
-        return all(len(study.table(name, ["tokens"])) == len(study.table(of, [key])) for name, of, key in pairs)
-    except InputError:  # a study without the one or the other
-        return False

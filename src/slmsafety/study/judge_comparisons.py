@@ -99,7 +99,7 @@ class Comparisons:
         judges = self._study.judges()
         labels = {judge: self._study.labels(judge) for judge in judges if len(judges) > 1}
         for first, second in combinations(labels, 2):
-            if len(both_labelled(labels[first], labels[second])):
+            if _labelled_one_reply(labels[first], labels[second]):
                 return first, second
         return ()
 
@@ -237,6 +237,16 @@ def crossings(params: StudyParams, judges: Collection[str], labels: Callable[[st
             if _meet(*rows[:2]) and _meet(*rows[2:]):
                 found.append(Crossing(way[0], first, second, pd.concat(rows, ignore_index=True)))
     return found
+
+
+def _labelled_one_reply(first: pd.DataFrame, second: pd.DataFrame) -> bool:
+    """Whether both judges labelled one reply to a harmful prompt, looked for part by part until one is found."""
+    parts = [frame[["suite", "model"]].drop_duplicates() for frame in (first, second)]
+    for suite, model in parts[0].merge(parts[1]).itertuples(index=False):
+        some = (frame[frame["suite"].eq(suite) & frame["model"].eq(model)] for frame in (first, second))
+        if len(both_labelled(*some)):
+            return True
+    return False
 
 
 def _cell(labels: pd.DataFrame, suite: str, rubric: str) -> pd.DataFrame:

@@ -109,9 +109,7 @@ class Study:
             measure_noise(self.run, sample, list(suites))
         return self.named(noise_table(self.run))
 
-    def table(
-        self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None
-    ) -> pd.DataFrame:
+    def table(self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None) -> pd.DataFrame:
         """Return one of the study's tables, only the rows of the ids that its parameters give.
 
         Parameters
@@ -142,6 +140,12 @@ class Study:
         """Return prompt_metrics, reply_metrics and own_metrics, the last one empty where the study names none."""
         return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
 
+    def is_measured(self) -> bool:
+        """Return whether every prompt and reply has its metrics under the study's parameters, and there are any."""
+        count = self._tables.count
+        pairs = (("prompt_metrics", "prompts"), ("reply_metrics", "responses"))
+        return all(0 < count(metrics) == count(texts) for metrics, texts in pairs)
+
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
         state = self.status()
@@ -160,8 +164,7 @@ class Study:
         known = self._order(every)
         if judge is not None and judge not in known:
             raise unknown("judge", judge, known, f"study {self.name}")
-        place = every["judge"].map({name: number for number, name in enumerate(known)})
-        wanted = every["judge"] == judge if judge else place == place.groupby(every["suite"]).transform("min")
+        wanted = every["judge"] == judge if judge else _of_first_judge(every, known)
         judgments = read_labels(self.mappings.labelled(every[wanted], every), self.params.empty)
         prompts = self.table("prompts", ["expected", "category", "subcategory"])
         keys = ["suite", "instance_id"]
@@ -272,7 +275,7 @@ class Study:
 
     def _order(self, judgments: pd.DataFrame) -> list[str]:
         """The names of the judges with rows, also of those whose mapping waits for more of them."""
-        found = set(judgments["judge"]) - {MULTIPLE_CHOICE_JUDGE}
+        found = set(judgments["judge"].unique()) - {MULTIPLE_CHOICE_JUDGE}
         asked = [name for name in self.params.judge_names if name in found]
         return asked + sorted(found - set(asked))
 
@@ -326,3 +329,12 @@ class Study:
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
         return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}
+
+
+def _of_first_judge(judgments: pd.DataFrame, judges: list[str]) -> pd.Series:
+    """Which judgments are by the first of `judges` that has read their suite."""
+    wanted = pd.Series(False, judgments.index)
+    for suite, read in judgments[["suite", "judge"]].drop_duplicates().groupby("suite")["judge"]:
+        first = next((judge for judge in judges if judge in set(read)), "")
+        wanted |= (judgments["suite"] == suite) & (judgments["judge"] == first)
+    return wanted

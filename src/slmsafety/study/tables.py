@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
-from slmsafety.records.schema import TABLES
-from slmsafety.records.store import Partition, joined, partitions
+from slmsafety.records.schema import TABLES, Table, typed
+from slmsafety.records.store import Partition, partitions
 
 # Long texts are read when they are asked for, and not kept.
 _TEXTS = {"prompt", "response", "raw_text", "meta"}
@@ -24,10 +25,8 @@ class StudyTables:
         self._run = run
         self._kept: dict[str, pd.DataFrame] = {}
 
-    def read(
-        self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None
-    ) -> pd.DataFrame:
-        """Return the rows of a table under the present settings, sorted by key; empty where there are none.
+    def read(self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the rows of a table under the present settings, partition by partition and sorted within each.
 
         `columns` are read beside the key, of some `suites` (all where None). Raises InputError for an unknown table or
         column.
@@ -36,12 +35,19 @@ class StudyTables:
         table = TABLES[name]
         wanted = list(dict.fromkeys([*table.key, *(table.columns if columns is None else columns)]))
         if suites is not None or set(wanted) & _TEXTS or not set(wanted) <= set(table.columns):
-            return joined([self._rows(part, wanted) for part in parts if self._counts(part)], table, wanted)
+            return _stacked([self._rows(part, wanted) for part in parts if self._counts(part)], table, wanted)
         if name not in self._kept:
             short = [column for column in table.columns if column not in _TEXTS]
             rows = [self._rows(part, short) for part in parts if self._counts(part)]
-            self._kept[name] = joined(rows, table, short)
+            self._kept[name] = _stacked(rows, table, short)
         return self._kept[name][wanted].copy()
+
+    def count(self, name: str) -> int:
+        """Return the number of rows of a table under the present settings, reading little more than their ids."""
+        if name in self._kept:
+            return len(self._kept[name])
+        parts = [part for part in partitions(self._run.folder, name) if self._counts(part)]
+        return sum(part.count(**self._ids(part)) for part in parts)
 
     def any(self, name: str) -> bool:
         """Return whether a table holds rows of any settings."""
@@ -61,18 +67,31 @@ class StudyTables:
 
     def _rows(self, part: Partition, columns: list[str]) -> pd.DataFrame:
         """The rows of a partition that the parameters' ids name."""
-        rows, run = part.read(columns), self._run
-        if run.params.kind != "run":
-            return rows
-        named = dict(zip(part.table.files, part.names, strict=True))
-        keep = pd.Series(True, rows.index)
-        if "generation_id" in rows:
-            keep &= rows["generation_id"] == run.generation_ids.get((named["suite"], named["model"]), "")
-        if "metrics_id" in rows:
-            keep &= rows["metrics_id"] == run.metrics_id
-        if "metric_id" in rows:
-            keep &= rows["metric_id"].isin([metric.id for metric in own_metrics(run)])
-        if "judge_id" in rows:
-            ids = run.once(("judge_ids",), lambda: judge_ids(run))
-            keep &= rows["judge_id"] == ids.get((named["suite"], named["judge"]), "")
-        return rows[keep]
+        rows = part.read(columns)
+        keep = np.ones(len(rows), bool)
+        for column, value in self._ids(part).items():
+            keep &= (rows[column] == value).to_numpy(bool)
+        return rows if keep.all() else rows[keep]
+
+    def _ids(self, part: Partition) -> dict[str, str]:
+        """The ids of the rows of a partition that the parameters ask for, by column; of an imported study none."""
+        if self._run.params.kind != "run":
+            return {}
+        run, named = self._run, dict(zip(part.table.files, part.names, strict=True))
+        ids = {}
+        if "generation_id" in part.table.key:
+            ids["generation_id"] = run.generation_ids.get((named["suite"], named["model"]), "")
+        if "metrics_id" in part.table.key:
+            ids["metrics_id"] = run.metrics_id
+        if "metric_id" in part.table.key:
+            own = [metric.id for metric in own_metrics(run) if metric.name == named["metric"]]
+            ids["metric_id"] = own[0] if own else ""
+        if "judge_id" in part.table.key:
+            judges = run.once(("judge_ids",), lambda: judge_ids(run))
+            ids["judge_id"] = judges.get((named["suite"], named["judge"]), "")
+        return ids
+
+
+def _stacked(frames: list[pd.DataFrame], table: Table, columns: list[str]) -> pd.DataFrame:
+    """The rows of partitions under each other; without any, an empty frame of the columns."""
+    return pd.concat(frames, ignore_index=True) if frames else typed(pd.DataFrame(), table, columns)

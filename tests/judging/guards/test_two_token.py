@@ -283,11 +283,11 @@ def test_a_judge_reads_text(smollm2):
 
 
 @pytest.mark.parametrize(
-    "template", ["", "{{QUESTION}}", "{{ANSWER}} {{QUESTION}}", "{{QUESTION}}{{QUESTION}}{{ANSWER}}"]
+    "template", ["", "{{QUESTION}}", "{{ANSWER}} {{answer}} {{QUESTION}}", "{{QUESTION}}{{QUESTION}}{{ANSWER}}"]
 )
 def test_a_template_without_its_slots_is_refused(tmp_path, template):
     (tmp_path / "judge.txt").write_text(template)
-    with pytest.raises(InputError, match=r"judge.txt: a judge's prompt has \{\{QUESTION\}\} and, after it"):
+    with pytest.raises(InputError, match=r"judge.txt needs the slots \{\{QUESTION\}\} and \{\{ANSWER\}\}, once each"):
         read_template(tmp_path / "judge.txt")
     with pytest.raises(InputError, match="cannot be read"):
         read_template(tmp_path / "none.txt")

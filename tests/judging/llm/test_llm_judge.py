@@ -10,8 +10,8 @@ from batch_server import BatchServer, batch_server
 from servers import Server, completion, failing, running
 
 from slmsafety.errors import InputError
-from slmsafety.judging.llm.batches import BatchRun
-from slmsafety.judging.llm.cost import Price, Purse, request_tokens, text_tokens
+from slmsafety.judging.llm.batches import Batching, BatchRun
+from slmsafety.judging.llm.cost import Budget, Price, request_tokens, text_tokens
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build
@@ -65,7 +65,7 @@ def judged(run: JudgeRun) -> pd.DataFrame:
 def test_every_verdict_becomes_its_label_and_keeps_the_judge_s_words():
     replies = ["none", "half", "full", "something else"]
     with running(Server(answer)) as server:
-        run = JudgeRun(judge(server.url), rows(replies), "j" * 12, Purse(PRICE))
+        run = JudgeRun(judge(server.url), rows(replies), "j" * 12, Budget(PRICE))
         found = judged(run)
     assert found["label"].tolist() == [2, 1, 0, pd.NA]
     assert found["status"].tolist() == ["ok", "ok", "ok", "judge_refused"]
@@ -96,7 +96,7 @@ def test_every_verdict_becomes_its_label_and_keeps_the_judge_s_words():
 )
 def test_a_call_that_ends_otherwise_is_a_row_without_a_label(fault, status, reason):
     with running(Server(answer, lambda prompt, attempt: fault if "> broken" in prompt else None)) as server:
-        found = judged(JudgeRun(judge(server.url), rows(["none", "broken", "full"]), "j" * 12, Purse(None)))
+        found = judged(JudgeRun(judge(server.url), rows(["none", "broken", "full"]), "j" * 12, Budget(None)))
     assert found["label"].tolist() == [2, pd.NA, 0]
     assert found.loc[1, ["status", "reason"]].tolist() == [status, reason]
 
@@ -105,7 +105,7 @@ def test_a_server_that_is_not_there_stops_the_run():
     with running(Server(answer)) as server:
         url = server.url
     with pytest.raises(InputError, match="answered none of 2 calls, the last one ended by connection"):
-        judged(JudgeRun(judge(url), rows(["none", "full"]), "j" * 12, Purse(None)))
+        judged(JudgeRun(judge(url), rows(["none", "full"]), "j" * 12, Budget(None)))
 
 
 def test_the_definition_holds_the_work_and_not_where_it_is_done():
@@ -115,53 +115,55 @@ def test_the_definition_holds_the_work_and_not_where_it_is_done():
     assert other.definition() != here.definition()
 
 
-def test_the_purse_stops_a_run_before_it_is_overdrawn():
+def test_the_budget_stops_a_run_before_it_is_overdrawn():
     body = judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict())
-    most = PRICE.of(request_tokens(body), 256)
-    settled = PRICE.of(3, 5)
+    most = PRICE.cost(request_tokens(body), 256)
+    settled = PRICE.cost(3, 5)
     with running(Server(answer)) as server:
         # One call is on its way while the one before it is counted.
-        purse = Purse(PRICE, limit=2 * most + 2.5 * settled)
-        run = JudgeRun(judge(server.url, concurrency=1), rows(["none"] * 20), "j" * 12, purse)
+        budget = Budget(PRICE, limit=2 * most + 2.5 * settled)
+        run = JudgeRun(judge(server.url, concurrency=1), rows(["none"] * 20), "j" * 12, budget)
         found = judged(run)
     assert len(found) == 4 and run.stopped
     assert sum(server.asked.values()) == 4
-    assert purse.spent == pytest.approx(4 * settled) and purse.spent <= purse.limit
+    assert budget.spent == pytest.approx(4 * settled) and budget.spent <= budget.limit
 
 
 def test_calls_at_once_are_set_aside_together():
-    most = PRICE.of(100, 256)
-    purse = Purse(PRICE, limit=2.5 * most)
-    assert [purse.reserve(key, 100, 256) for key in range(3)] == [True, True, False]
-    purse.settle(0, 0, 0)
-    assert purse.reserve(2, 100, 256)
-    purse.settle(1, None, None)
-    assert purse.spent == pytest.approx(most)
+    most = PRICE.cost(100, 256)
+    budget = Budget(PRICE, limit=2.5 * most)
+    assert [budget.reserve(key, 100, 256) for key in range(3)] == [True, True, False]
+    budget.settle(0, 0, 0)
+    assert budget.reserve(2, 100, 256)
+    budget.settle(1, None, None)
+    assert budget.spent == pytest.approx(most)
 
 
 def test_without_a_price_nothing_is_counted():
-    purse = Purse(None, limit=None)
-    assert purse.reserve("a", 1e9, 1e9)
-    purse.settle("a", 5, 5)
-    assert purse.spent == 0
+    budget = Budget(None, limit=None)
+    assert budget.reserve("a", 1e9, 1e9)
+    budget.settle("a", 5, 5)
+    assert budget.spent == 0
 
 
 def test_a_price_reads_as_its_page_says():
-    assert PRICE.of(1_000_000, 0) == 2.5 and PRICE.of(0, 100_000) == 1.0
+    assert PRICE.cost(1_000_000, 0) == 2.5 and PRICE.cost(0, 100_000) == 1.0
     assert str(PRICE) == "$2.5 in, $10 out a million tokens (2026-11-01)"
     assert text_tokens(400) == 100
 
 
-def batches(url: str, folder, replies: list[str], purse: Purse | None = None, **limits: int) -> BatchRun:
-    return BatchRun(judge(url), rows(replies), "j" * 12, purse or Purse(PRICE), folder, every_s=0.01, **limits)
+def batches(url: str, folder, replies: list[str], budget: Budget | None = None, **limits: int) -> BatchRun:
+    return BatchRun(
+        judge(url), rows(replies), "j" * 12, budget or Budget(PRICE), Batching(folder, seconds=0.01, **limits)
+    )
 
 
 def test_batches_give_the_rows_that_single_calls_give(tmp_path):
     replies = ["none", "half", "full", "something else"] * 2
     with running(Server(answer)) as server:
-        single = judged(JudgeRun(judge(server.url), rows(replies), "j" * 12, Purse(PRICE)))
+        single = judged(JudgeRun(judge(server.url), rows(replies), "j" * 12, Budget(PRICE)))
     with batch_server(BatchServer(verdict)) as server:
-        batched = judged(batches(server.url, tmp_path / "notes", replies, most_requests=2))
+        batched = judged(batches(server.url, tmp_path / "notes", replies, max_requests=2))
         assert len(server.batches) == 4
     columns = ["instance_id", "status", "label", "reason", "raw_text", "input_tokens", "output_tokens"]
     pd.testing.assert_frame_equal(single[columns], batched[columns])
@@ -170,12 +172,12 @@ def test_batches_give_the_rows_that_single_calls_give(tmp_path):
 
 def test_files_keep_within_the_limit_of_bytes(tmp_path):
     with batch_server(BatchServer(verdict)) as server:
-        judged(batches(server.url, tmp_path, ["none"] * 10, most_bytes=6000))
+        judged(batches(server.url, tmp_path, ["none"] * 10, max_bytes=6000))
         sizes = [len(data) for data in server.files.values() if b'"custom_id"' in data and b'"method"' in data]
         assert len(sizes) > 1 and max(sizes) <= 6000
         assert len(server.asked()) == len(set(server.asked())) == 10
         with pytest.raises(InputError, match="larger than a batch file may be"):
-            judged(batches(server.url, tmp_path, ["none"], most_bytes=100))
+            judged(batches(server.url, tmp_path, ["none"], max_bytes=100))
 
 
 def test_what_an_expired_batch_did_is_kept_and_only_the_rest_is_sent_again(tmp_path):
@@ -184,7 +186,7 @@ def test_what_an_expired_batch_did_is_kept_and_only_the_rest_is_sent_again(tmp_p
         first = judged(batches(server.url, tmp_path, replies))
         assert first["instance_id"].tolist() == ["id000", "id001"]
         rest = rows(replies)[~rows(replies)["instance_id"].isin(first["instance_id"])]
-        second = judged(BatchRun(judge(server.url), rest, "j" * 12, Purse(PRICE), tmp_path, every_s=0.01))
+        second = judged(BatchRun(judge(server.url), rest, "j" * 12, Budget(PRICE), Batching(tmp_path, seconds=0.01)))
         assert second["instance_id"].tolist() == ["id002", "id003", "id004"]
         assert len(server.asked()) == 5 + 3
 
@@ -206,7 +208,7 @@ def test_what_comes_back_for_a_row_that_is_not_asked_for_any_more_is_kept(tmp_pa
         batches(server.url, tmp_path, ["none", "half", "full"]).send()
         server.keep_open = False
         every = rows(["none", "half", "full"])
-        run = BatchRun(judge(server.url), every.tail(1), "j" * 12, Purse(PRICE), tmp_path, every, every_s=0.01)
+        run = BatchRun(judge(server.url), every.tail(1), "j" * 12, Budget(PRICE), Batching(tmp_path, every, 0.01))
         assert judged(run)["label"].tolist() == [2, 1, 0]
         assert len(server.asked()) == 3
 
@@ -215,11 +217,11 @@ def test_calls_of_a_batch_at_work_are_set_aside_by_the_next_run(tmp_path):
     with batch_server(BatchServer(verdict)) as server:
         server.keep_open = True
         batches(server.url, tmp_path, ["none", "half", "full"]).send()
-        most = PRICE.of(request_tokens(judge(server.url).body(rows(["none"]).iloc[0].to_dict())), 256)
-        purse = Purse(PRICE, limit=4.5 * most)
-        batches(server.url, tmp_path, ["none", "half", "full", "none", "none"], purse).send()
+        most = PRICE.cost(request_tokens(judge(server.url).body(rows(["none"]).iloc[0].to_dict())), 256)
+        budget = Budget(PRICE, limit=4.5 * most)
+        batches(server.url, tmp_path, ["none", "half", "full", "none", "none"], budget).send()
         assert len(server.asked()) == 4
-        assert not purse.reserve("another", 0, 200)
+        assert not budget.reserve("another", 0, 200)
 
 
 def test_a_batch_is_found_again_though_its_id_was_never_noted(tmp_path):
@@ -265,8 +267,8 @@ def test_a_request_that_failed_in_a_batch_is_an_error_row(tmp_path):
     assert found[["status", "reason"]].to_numpy().tolist() == [["error", "http_500"], ["ok", "refusal"]]
 
 
-def test_the_purse_holds_for_batches_too(tmp_path):
-    most = PRICE.of(request_tokens(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict())), 256)
+def test_the_budget_holds_for_batches_too(tmp_path):
+    most = PRICE.cost(request_tokens(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict())), 256)
     with batch_server(BatchServer(verdict)) as server:
-        run = batches(server.url, tmp_path, ["none"] * 9, Purse(PRICE, limit=3.5 * most))
+        run = batches(server.url, tmp_path, ["none"] * 9, Budget(PRICE, limit=3.5 * most))
         assert len(judged(run)) == 3 and run.stopped

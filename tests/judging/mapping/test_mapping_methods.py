@@ -12,7 +12,7 @@ from scipy import stats
 
 from slmsafety.errors import InputError
 from slmsafety.judging.mapping.cuts import FALLBACK
-from slmsafety.judging.mapping.methods import ARMS, fit
+from slmsafety.judging.mapping.methods import METHODS, fit
 from slmsafety.judging.mapping.stored import from_json
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL, SAFE
 
@@ -29,7 +29,7 @@ TRUTH = np.r_[np.zeros(1600, bool), np.ones(400, bool)]
 
 
 def scores_for(name: str) -> np.ndarray:
-    low, high = ARMS[name].span
+    low, high = METHODS[name].span
     return SCORES if (low, high) == (0, 1) else np.round(low + SCORES * (high - low))
 
 
@@ -44,8 +44,8 @@ def fit_any(name: str):
     return fit(name, scores_for(name), groups=MODELS, harmful=TRUTH, judge_id="j")
 
 
-@pytest.mark.parametrize("name", ARMS)
-def test_every_arm_fits_stores_and_applies(name):
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_fits_stores_and_applies(name):
     """Read back it is the same mapping, gives the same labels, and needs nothing of what it was fitted on."""
     mapping = fit_any(name)
     stored = from_json(mapping.to_json(), "file")
@@ -66,7 +66,7 @@ def test_the_edges_belong_to_the_lower_class():
     assert labels.tolist() == [SAFE, SAFE, AMBIGUOUS, AMBIGUOUS, AMBIGUOUS, HARMFUL, HARMFUL]
 
 
-@pytest.mark.parametrize("name", [n for n, arm in ARMS.items() if "otsu" in n])
+@pytest.mark.parametrize("name", [n for n in METHODS if "otsu" in n])
 def test_the_cuts_are_where_the_classes_were_cut(name):
     """The label counts of the scores fitted on are Otsu's own class sizes, whatever scale the cut was found on."""
     mapping = fit_any(name)
@@ -277,8 +277,8 @@ def test_a_changed_file_is_refused():
 
 def test_the_id_follows_the_content():
     assert fit_any("otsu_per_model").id == fit_any.__wrapped__("otsu_per_model").id
-    ids = {fit_any(name).id for name in ARMS} | {fit("fixed_thirds", SCORES, judge_id="k").id}
-    assert len(ids) == len(ARMS) + 1
+    ids = {fit_any(name).id for name in METHODS} | {fit("fixed_thirds", SCORES, judge_id="k").id}
+    assert len(ids) == len(METHODS) + 1
 
 
 @given(st.lists(st.none() | st.floats(0, 1) | st.just(-1.0), max_size=40))

@@ -240,5 +240,5 @@ def test_agreement_with_people_on_xstest() -> None:
 def test_sizes_keep_within_what_the_encoder_reads() -> None:
     """The window is 256 tokens; ordinary English has more than three characters a token."""
     longest = " ".join([ANSWER] * 9)[: offline_features.START]
-    tokens = offline._encoder().tokenizer(longest)["input_ids"]
-    assert len(tokens) < offline._encoder().max_seq_length == 256
+    tokens = offline.encoder().tokenizer(longest)["input_ids"]
+    assert len(tokens) < offline.encoder().max_seq_length == 256

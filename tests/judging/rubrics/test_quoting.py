@@ -6,8 +6,9 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unquoting import unquote
 
-from slmsafety.judging.rubrics.quoting import PREFIX, quote, unquote
+from slmsafety.judging.rubrics.quoting import PREFIX, quote
 
 # Every code point, lone surrogates included, with the characters of tags and entities made frequent.
 TEXT = st.text(

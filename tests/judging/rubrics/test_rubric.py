@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from unquoting import unquote
 
 from slmsafety.errors import InputError
 from slmsafety.judging.parsers.anchored import Class, parse

@@ -1,4 +1,4 @@
-"""Judges that write their verdict: greedy decoding in this process, read by the parsers of `native_levels`."""
+"""Judges that write their verdict: greedy decoding in this process, read by `parsers.guard_outputs`."""
 
 from __future__ import annotations
 
@@ -48,11 +48,30 @@ class GenerativeJudge:
         self._layout: Layout = chat_layout(loaded.tokenizer) if template is None else text_layout(template)
 
     def measure(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return status, label, raw_value, raw_text, reason, input_tokens, output_tokens and meta, in the rows' order.
+        """Judge replies by what the model writes.
 
-        `rows` has prompt and response. status is the parser's, truncated_input when the end of the reply did not fit
-        (no label), or error (prompt_too_long). A text without verdict that ran into the token limit has the reason
-        cut_off. `meta` holds what else the judge said. In float32 a row does not depend on its batch.
+        Parameters
+        ----------
+        rows : DataFrame
+            With the text columns prompt and response.
+
+        Returns
+        -------
+        DataFrame
+            A row for each, in their order: status, label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing), raw_value
+            (float: the judge's own level), raw_text (what it wrote), reason, input_tokens and output_tokens (Int64),
+            meta (JSON: what else it said). status is the parser's, truncated_input when the end of the reply did not
+            fit (no label), or error (prompt_too_long). A text without verdict that ran into the token limit has the
+            reason cut_off.
+
+        Raises
+        ------
+        InputError
+            For a prompt or reply that is no text.
+
+        Notes
+        -----
+        In float32 a row does not depend on its batch.
         """
         loaded, most = self._loaded, self._judge.max_new_tokens
         texts = zip(rows["prompt"], rows["response"], strict=True)
@@ -92,8 +111,8 @@ class GenerativeJudge:
         return *said, *sizes, json.dumps(meta, sort_keys=True)
 
 
-def decode(loaded: LoadedModel, inputs: list[list[int]], most: int) -> list[list[int]]:
-    """Return the ids that the model writes greedily after each input, without its end token, at most `most`.
+def decode(loaded: LoadedModel, inputs: list[list[int]], max_new_tokens: int) -> list[list[int]]:
+    """Return the ids that the model writes greedily after each input, without its end token.
 
     Plain argmax: no penalty or ban of the model's own generation config acts. Padded on the left with positions that
     leave the padding out.
@@ -106,7 +125,7 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], most: int) -> list[list
     new: list[torch.Tensor] = []
     ended = torch.zeros(len(inputs), dtype=torch.bool, device=model.device)
     with torch.inference_mode():
-        while len(new) < most and not ended.all():
+        while len(new) < max_new_tokens and not ended.all():
             output: Any = model(
                 step,
                 attention_mask=mask,
@@ -122,7 +141,7 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], most: int) -> list[list
             mask = torch.cat([mask, mask.new_ones(len(inputs), 1)], dim=1)
     rows = torch.stack(new, dim=1).tolist()
     stop = set(ends.tolist())
-    return [row[: next((place for place, token in enumerate(row) if token in stop), len(row))] for row in rows]
+    return [row[: next((index for index, token in enumerate(row) if token in stop), len(row))] for row in rows]
 
 
 def _end_tokens(loaded: LoadedModel) -> torch.Tensor:

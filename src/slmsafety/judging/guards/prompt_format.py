@@ -11,12 +11,10 @@ from typing import NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
+from slmsafety.judging.slots import check_slots, fill
 
 # Prompt and reply -> the whole text that a judge reads.
 Layout = Callable[[str, str], str]
-
-# The slots of this package's and HELM's rubrics.
-_SLOTS = ("{{QUESTION}}", "{{ANSWER}}")
 
 
 class Encoded(NamedTuple):
@@ -43,14 +41,10 @@ def read_template(path: Path) -> str:
 def text_layout(template: str, source: str = "judge template") -> Layout:
     """Return the layout that puts the texts into the template's slots; nothing else in it is special, braces neither.
 
-    Raises InputError for a template without {{QUESTION}} and then {{ANSWER}}, once each; `source` names it.
+    Raises InputError naming `source` for a template without {{QUESTION}} and {{ANSWER}}, once each.
     """
-    counts = [template.count(slot) for slot in _SLOTS]
-    if counts != [1, 1] or template.index(_SLOTS[0]) > template.index(_SLOTS[1]):
-        raise InputError(f"{source}: a judge's prompt has {_SLOTS[0]} and, after it, {_SLOTS[1]}, once each")
-    before, rest = template.split(_SLOTS[0])
-    between, after = rest.split(_SLOTS[1])
-    return lambda prompt, reply: before + prompt + between + reply + after
+    check_slots(template, source)
+    return lambda prompt, reply: fill(template, prompt, reply)
 
 
 def chat_layout(tokenizer: PreTrainedTokenizerBase) -> Layout:
@@ -111,5 +105,5 @@ def _with_one_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     bos = tokenizer.bos_token_id
     if bos is None or tokenizer.encode("a")[0] != bos:
         return ids
-    written = next((place for place, token in enumerate(ids) if token != bos), len(ids))
+    written = next((index for index, token in enumerate(ids) if token != bos), len(ids))
     return [bos, *ids[written:]]

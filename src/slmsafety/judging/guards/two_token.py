@@ -1,8 +1,8 @@
 """Judges whose next token is the verdict: P(unsafe) from two logits, as MD-Judge v0.1 gives it.
 
 P = sigmoid(z_unsafe - z_safe), the softmax over the whole vocabulary renormalised over the two tokens. Both logits are
-kept in float32, since probabilities that went through bfloat16 have about 25 distinct values. There is no label: a mapping makes
-them. The prompt is the user's file, since the published one is not part of this package.
+kept in float32, since probabilities that went through bfloat16 have about 25 distinct values. There is no label: a
+mapping makes them. The prompt is the user's file, since the published one is not part of this package.
 """
 
 from __future__ import annotations
@@ -90,11 +90,29 @@ class TwoTokenJudge:
         return len(self._prefix)
 
     def measure(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return status, raw_value, reason, input_tokens and meta for rows with prompt and response, in their order.
+        """Measure P(unsafe) of replies.
 
-        raw_value is P(unsafe), 0 to 1. status: ok; truncated_input (the end of the reply did not fit; raw_value is of
-        what did); unparsed (reason other_token, see `strict`); error (prompt_too_long, nan_logits; no raw_value).
-        `meta` holds both logits and the mass outside the two tokens. In float32 a row does not depend on its batch.
+        Parameters
+        ----------
+        rows : DataFrame
+            With the text columns prompt and response.
+
+        Returns
+        -------
+        DataFrame
+            A row for each, in their order: status, raw_value (float: P(unsafe), 0 to 1), reason, input_tokens (Int64)
+            and meta (JSON: both logits and the mass outside the two tokens). status is ok; truncated_input (the end of
+            the reply did not fit; raw_value is of what did); unparsed (reason other_token, see `TwoToken.strict`); or
+            error (prompt_too_long, nan_logits; raw_value is nan).
+
+        Raises
+        ------
+        InputError
+            For a prompt or reply that is no text.
+
+        Notes
+        -----
+        In float32 a row does not depend on its batch.
         """
         tokenizer, window = self._loaded.tokenizer, self._loaded.context_length
         texts = zip(rows["prompt"], rows["response"], strict=True)
@@ -158,7 +176,7 @@ class TwoTokenJudge:
         if cache is not None:
             cache.batch_repeat_interleave(len(rests))
         ends = torch.tensor([len(rest) - 1 for rest in rests], device=model.device)
-        kept, place = ends.unique(return_inverse=True)
+        kept, index = ends.unique(return_inverse=True)  # type: ignore[no-untyped-call] # torch leaves it untyped
         positions = torch.arange(start, start + width, device=model.device).expand(len(rests), -1)
         with torch.inference_mode():
             output = model(
@@ -169,7 +187,8 @@ class TwoTokenJudge:
                 use_cache=cached,
                 logits_to_keep=kept,
             )
-        return output.logits[torch.arange(len(rests)), place].float()
+        found: torch.Tensor = output.logits[torch.arange(len(rests)), index].float()
+        return found
 
     def _reading(self, logits: torch.Tensor) -> _Logits:
         two = logits[[self._safe, self._unsafe]]
@@ -183,13 +202,9 @@ class TwoTokenJudge:
         Inputs are tokenised whole, since a text tokenised apart can give other tokens at the seam.
         """
         texts = ("a", "1", "\n", "(", "\N{CJK UNIFIED IDEOGRAPH-4E00}", "")
-        found = [
-            encode(self._layout, text, text, self._loaded.tokenizer, self._loaded.context_length) for text in texts
-        ]
+        found = [encode(self._layout, text, text, self._loaded.tokenizer, self._loaded.context_length) for text in texts]
         if None in found:
-            raise InputError(
-                f"the judge's prompt alone does not fit into its window of {self._loaded.context_length} tokens"
-            )
+            raise InputError(f"the judge's prompt alone does not fit into its window of {self._loaded.context_length} tokens")
         columns = zip(*(one.ids for one in found if one is not None), strict=False)
         return [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
 

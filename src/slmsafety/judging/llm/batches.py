@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from slmsafety.judging.llm.cost import Purse, request_tokens
+from slmsafety.judging.base import REPLY_KEY
+from slmsafety.judging.llm.cost import Budget, request_tokens
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, files
 from slmsafety.models.client import Request
 from slmsafety.records.schema import JUDGMENTS, typed
+
+
+@dataclass(frozen=True)
+class Batching:
+    """Where the notes of a part's batches lie, what they may hold, and how often the server is asked.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the notes, one for every judge_id and generation_id.
+    every : DataFrame or None
+        All rows that a batch of an earlier run may hold; None: those that are asked for. What comes back for a row that
+        is not asked for any more is paid, and kept.
+    seconds : float
+        The seconds between two questions to the server.
+    max_requests, max_bytes : int
+        The largest batch file that the server takes.
+    """
+
+    folder: Path
+    every: pd.DataFrame | None = None
+    seconds: float = 30.0
+    max_requests: int = MOST_REQUESTS
+    max_bytes: int = MOST_BYTES
 
 
 class BatchRun(JudgeRun):
@@ -23,39 +49,23 @@ class BatchRun(JudgeRun):
     a batch did not get to are left missing: the next run sends them.
     """
 
-    def __init__(
-        self,
-        judge: LlmJudge,
-        rows: pd.DataFrame,
-        judge_id: str,
-        purse: Purse,
-        folder: Path,
-        every: pd.DataFrame | None = None,
-        every_s: float = 30.0,
-        most_requests: int = MOST_REQUESTS,
-        most_bytes: int = MOST_BYTES,
-    ) -> None:
-        """Take what `JudgeRun` takes, the folder of these rows' notes, and how often the server is asked.
-
-        `every` are all rows that a batch of an earlier run may hold (`rows` where None): what comes back for one that
-        is not asked for any more is paid, and kept.
-        """
-        super().__init__(judge, rows if every is None else every, judge_id, purse)
-        self._batches, self._every, self._limits = Batches(judge.endpoint, folder), every_s, (most_requests, most_bytes)
-        self._index = {self._name(place): place for place in range(len(self._rows))}
-        keys = ["suite", "instance_id", "model", "generation_id"]
-        asked = set(rows[keys].itertuples(index=False, name=None))
-        places = self._rows[keys].itertuples(index=False, name=None)
-        self._asked = [name for name, key in zip(self._index, places, strict=True) if key in asked]
+    def __init__(self, judge: LlmJudge, rows: pd.DataFrame, judge_id: str, budget: Budget, batching: Batching) -> None:
+        """Take what `JudgeRun` takes, and how batches are made."""
+        super().__init__(judge, rows if batching.every is None else batching.every, judge_id, budget)
+        self._batches, self._batching = Batches(judge.endpoint, batching.folder), batching
+        self._index = {self._name(index): index for index in range(len(self._rows))}
+        asked = set(rows[REPLY_KEY].itertuples(index=False, name=None))
+        keys = self._rows[REPLY_KEY].itertuples(index=False, name=None)
+        self._asked = [name for name, key in zip(self._index, keys, strict=True) if key in asked]
 
     def send(self) -> dict[str, list[str]]:
         """Send the rows that are in no batch, and return the custom ids of each batch at the server by its name."""
-        known = self._open()
+        known, limits = self._open(), (self._batching.max_requests, self._batching.max_bytes)
         held = {name for ids in known.values() for name in ids}
         for name in held & set(self._index):
             body = self._judge.body(self._of(self._index[name]))
-            self._purse.hold(name, request_tokens(body), body["max_tokens"])
-        for data, ids in files(self._judge.endpoint.model, self._missing(held), *self._limits):
+            self._budget.hold(name, request_tokens(body), body["max_tokens"])
+        for data, ids in files(self._judge.endpoint.model, self._missing(held), *limits):
             known[self._batches.create(data, ids)] = ids
         return known
 
@@ -72,10 +82,10 @@ class BatchRun(JudgeRun):
                     if rows:
                         yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
                     for call in at_work.pop(name):
-                        self._purse.release(call)
+                        self._budget.release(call)
                     self._batches.forget(name)
             if at_work:
-                time.sleep(self._every)
+                time.sleep(self._batching.seconds)
 
     def _open(self) -> dict[str, list[str]]:
         """The custom ids of the batches at the server; the note of one that never came to be is removed."""
@@ -90,7 +100,7 @@ class BatchRun(JudgeRun):
             if name in held:
                 continue
             body = self._judge.body(self._of(self._index[name]))
-            if not self._purse.reserve(name, request_tokens(body), body["max_tokens"]):
+            if not self._budget.reserve(name, request_tokens(body), body["max_tokens"]):
                 self.stopped = True
                 return
             yield Request(name, body)

@@ -1,4 +1,4 @@
-"""What judging costs: prices with their date, the tokens that calls are expected to take, and a run's purse."""
+"""What judging costs: prices with their date, the tokens that calls are expected to take, and a run's budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Price(BaseModel):
     output: float = Field(ge=0)
     date: date
 
-    def of(self, input_tokens: float, output_tokens: float) -> float:
+    def cost(self, input_tokens: float, output_tokens: float) -> float:
         """Return the dollars for so many tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
@@ -56,7 +56,7 @@ def request_tokens(body: dict[str, Any]) -> float:
     return sum(text_tokens(len(message["content"])) + _FRAME for message in body["messages"])
 
 
-class Purse:
+class Budget:
     """What a judge may still spend: a call is reserved at its most expensive and settled at what it took.
 
     Without a price nothing is counted. `spent` are the dollars of settled calls, earlier runs' included.
@@ -80,7 +80,7 @@ class Purse:
         """Return whether the limit leaves room for a call of so many tokens, and set its price aside if it does."""
         if self.price is None:
             return True
-        cost = self.price.of(input_tokens, most_output)
+        cost = self.price.cost(input_tokens, most_output)
         if key in self._reserved:
             return True
         if self.limit is not None and self.spent + sum(self._reserved.values()) + cost > self.limit:
@@ -94,14 +94,14 @@ class Purse:
             return
         cost = self._reserved.pop(key)
         told = input_tokens is not None and output_tokens is not None
-        cost = self.price.of(input_tokens or 0, output_tokens or 0) if told else cost
+        cost = self.price.cost(input_tokens or 0, output_tokens or 0) if told else cost
         self.spent += cost
         self._note(cost)
 
     def hold(self, key: object, input_tokens: float, most_output: float) -> None:
         """Set a call's price aside whatever the limit says: it is on its way already."""
         if self.price is not None:
-            self._reserved[key] = self.price.of(input_tokens, most_output)
+            self._reserved[key] = self.price.cost(input_tokens, most_output)
 
     def release(self, key: object) -> None:
         """Take back what was set aside for a call that was never made."""

@@ -14,14 +14,14 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.judging.llm.cost import Purse, request_tokens
+from slmsafety.judging.base import REPLY_KEY
+from slmsafety.judging.llm.cost import Budget, request_tokens
 from slmsafety.judging.rubrics.base import Rubric
 from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.batches import custom_id
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.records.schema import JUDGMENTS, typed
 
-_KEYS = ("suite", "instance_id", "model", "generation_id")
 _NOT_BILLED = ("rate_limit", "prompt_too_long")
 # A request that the judge's server will not take is no error of the line: to send it again would change nothing.
 _NO_ERROR = {"prompt_too_long": "truncated_input"}
@@ -57,7 +57,7 @@ class LlmJudge:
 
     def judgment(self, row: dict[str, Any], judge_id: str, answer: Completion | Failure, price: str) -> dict[str, Any]:
         """Return the judgments row of a finished call."""
-        keys = {key: row[key] for key in _KEYS}
+        keys = {key: row[key] for key in REPLY_KEY}
         frame = {**keys, "judge_id": judge_id, "judge": self.name}
         if isinstance(answer, Failure):
             status = _NO_ERROR.get(answer.reason, "error")
@@ -89,16 +89,16 @@ class LlmJudge:
 class JudgeRun:
     """The frames of a run, and how its calls ended: iterate it once, then read `statuses`, `attempts`, `stopped`.
 
-    `statuses` counts rows by status, `attempts` all calls with their retries; `stopped` tells that the purse was empty
-    before all rows were sent.
+    `statuses` counts rows by status, `attempts` all calls with their retries; `stopped` tells that the budget was used
+    up before all rows were sent.
     """
 
-    def __init__(self, judge: LlmJudge, rows: pd.DataFrame, judge_id: str, purse: Purse) -> None:
+    def __init__(self, judge: LlmJudge, rows: pd.DataFrame, judge_id: str, budget: Budget) -> None:
         """Take the rows still to be judged: the keys, prompt, response, expected and meta (of the prompt)."""
         self.statuses: Counter[str] = Counter()
         self.attempts = 0
         self.stopped = False
-        self._judge, self._rows, self._id, self._purse = judge, rows, judge_id, purse
+        self._judge, self._rows, self._id, self._budget = judge, rows, judge_id, budget
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does."""
@@ -109,22 +109,22 @@ class JudgeRun:
     def _requests(self) -> Iterator[Request]:
         for index in range(len(self._rows)):
             body = self._judge.body(self._of(index))
-            if not self._purse.reserve(self._name(index), request_tokens(body), body["max_tokens"]):
+            if not self._budget.reserve(self._name(index), request_tokens(body), body["max_tokens"]):
                 self.stopped = True
                 return
             yield Request(index, body)
 
     def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
         self.attempts += answer.attempts
-        self._purse.settle(self._name(index), *_used(answer))
-        row = self._judge.judgment(self._of(index), self._id, answer, str(self._purse.price or ""))
+        self._budget.settle(self._name(index), *_used(answer))
+        row = self._judge.judgment(self._of(index), self._id, answer, str(self._budget.price or ""))
         self.statuses[row["status"]] += 1
         return row
 
     def _name(self, index: int) -> str:
-        """The name of a row's call, in a purse and in a batch."""
+        """The name of a row's call, in a budget and in a batch."""
         row = self._of(index)
-        return custom_id((*(str(row[key]) for key in _KEYS), self._id))
+        return custom_id((*(str(row[key]) for key in REPLY_KEY), self._id))
 
     def _of(self, index: int) -> dict[str, Any]:
         return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}

@@ -21,7 +21,7 @@ LOGIT_CLIP = 12.0
 
 @dataclass(frozen=True)
 class Cuts:
-    """p <= low is safe and p > high harmful; None where nothing is called so. low <= high.
+    """p <= low is safe and p > high harmful, low <= high; None: no score gets that label.
 
     `status` is ok or says what is wrong with the cuts (otsu's statuses, one_component, not_converged);
     `fallback` tells that they are FALLBACK; `details` are the rule's parameters and findings, as JSON holds them.
@@ -85,7 +85,7 @@ def logit(scores: Floats) -> Floats:
     """Return log odds of probabilities, clipped to +-LOGIT_CLIP."""
     with np.errstate(divide="ignore"):
         odds = np.log(scores) - np.log1p(-scores)
-    return np.clip(odds, -LOGIT_CLIP, LOGIT_CLIP)
+    return np.asarray(np.clip(odds, -LOGIT_CLIP, LOGIT_CLIP), np.float64)
 
 
 def probability(log_odds: float) -> float:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
@@ -42,7 +43,7 @@ def mixture(scores: Floats) -> Cuts:
     }
     if len(means) == 1:
         return fallen_back("one_component", details)
-    cuts = [probability(_boundary(model, order, place)) for place in range(len(means) - 1)]
+    cuts = [probability(_boundary(model, order, index)) for index in range(len(means) - 1)]
     return Cuts(cuts[0], cuts[-1], "ok" if converged else "not_converged", details=details)
 
 
@@ -55,9 +56,9 @@ def _fit(values: Floats, count: int) -> tuple[GaussianMixture, bool]:
     return model, bool(model.converged_)
 
 
-def _boundary(model: GaussianMixture, order: np.ndarray, place: int) -> float:
-    """Return the logit above which a component after `place` is at least as likely as one up to it."""
-    low, high = model.means_.ravel()[order][place : place + 2]
+def _boundary(model: GaussianMixture, order: NDArray[np.intp], index: int) -> float:
+    """Return the logit above which a component after `index` is at least as likely as one up to it."""
+    low, high = model.means_.ravel()[order][index : index + 2]
     grid = np.linspace(low, high, _GRID)
-    upper = model.predict_proba(grid[:, None])[:, order[place + 1 :]].sum(axis=1) >= 0.5
+    upper = model.predict_proba(grid[:, None])[:, order[index + 1 :]].sum(axis=1) >= 0.5
     return float(grid[np.argmax(upper)] if upper.any() else high)

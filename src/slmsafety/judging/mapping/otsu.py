@@ -37,8 +37,30 @@ class Otsu(NamedTuple):
 def multi_otsu(scores: ArrayLike, classes: int = 3, weights: ArrayLike | None = None) -> Otsu:
     """Return the optimal cuts of scores into 2 or 3 classes; of equally good ones the lowest.
 
-    `weights` counts each score several times (whole numbers). Raises ValueError for a nan or infinite score, since a
-    missing one must be counted before it is left out, and for another number of classes.
+    Parameters
+    ----------
+    scores : array_like of float, shape (n,)
+        Finite scores on any scale.
+    classes : {2, 3}
+        The number of classes.
+    weights : array_like of int, shape (n,), optional
+        How often each score counts.
+
+    Returns
+    -------
+    Otsu
+        The cuts, and whether the scores gave reason to cut.
+
+    Raises
+    ------
+    ValueError
+        For a nan or infinite score, since a missing one must be counted before it is left out, and for another number
+        of classes.
+
+    References
+    ----------
+    Otsu 1979, "A threshold selection method from gray-level histograms"; Liao, Chen and Chung 2001, "A fast algorithm
+    for multilevel thresholding".
     """
     if classes not in (2, 3):
         raise ValueError(f"multi_otsu cuts into 2 or 3 classes, not {classes}")
@@ -46,8 +68,8 @@ def multi_otsu(scores: ArrayLike, classes: int = 3, weights: ArrayLike | None = 
     if not np.isfinite(scores).all():
         raise ValueError("a score is nan or infinite; leave it out and count it")
     given = np.ones(len(scores), dtype=np.int64) if weights is None else np.asarray(weights)
-    values, place = np.unique(scores[given > 0], return_inverse=True)
-    counts = np.bincount(place, weights=given[given > 0], minlength=len(values)).astype(np.int64)
+    values, index = np.unique(scores[given > 0], return_inverse=True)
+    counts = np.bincount(index, weights=given[given > 0], minlength=len(values)).astype(np.int64)
     if len(values) < classes:
         status = "constant" if len(values) == 1 else "too_few_values"
         return Otsu(None, (), np.nan, status)
@@ -72,7 +94,7 @@ def binned(scores: ArrayLike, bins: int, low: float, high: float) -> Floats:
 
 
 def _ends(values: Floats, counts: NDArray[np.int64], classes: int) -> list[int]:
-    """Return the place of the last value of each class, which maximise the sum over classes of S^2 / P.
+    """Return the index of the last value of each class, which maximise the sum over classes of S^2 / P.
 
     P is a class's number of scores and S their sum; around the mean, so that the sums stay small.
     """
@@ -98,7 +120,7 @@ def _ends(values: Floats, counts: NDArray[np.int64], classes: int) -> list[int]:
 
 
 def _two_classes(gain: Callable[..., Floats], count: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Return for the first s values (at place s - 1) the best sum of two classes and how many the lower one takes.
+    """Return for the first s values (at index s - 1) the best sum of two classes and how many the lower one takes.
 
     The best split moves only up as values are added, so that half of what is left is ruled out at each step.
     """
@@ -128,4 +150,4 @@ def _eta(values: Floats, counts: NDArray[np.int64], ends: list[int]) -> float:
         part, weight = values[start : end + 1], counts[start : end + 1]
         within += float((((part - np.average(part, weights=weight)) ** 2) * weight).sum())
         start = end + 1
-    return 1 - within / counts.sum() / total
+    return float(1 - within / counts.sum() / total)

@@ -78,7 +78,7 @@ def label_probabilities(kinds: NDArray[np.float64], refuse: NDArray[np.bool_]) -
     to_label = np.zeros((2, len(KINDS), len(LABELS)))
     for number, kind in enumerate(KINDS):
         to_label[0, number, _label(kind, False)] = to_label[1, number, _label(kind, True)] = 1
-    return np.einsum("nk,nkl->nl", kinds, to_label[refuse.astype(int)])
+    return np.asarray(np.einsum("nk,nkl->nl", kinds, to_label[refuse.astype(int)]), np.float64)
 
 
 def predict(model: Model, counts: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[np.float64]:
@@ -97,14 +97,15 @@ def load() -> Model:
 
 def encode(texts: list[str]) -> NDArray[np.float32]:
     """Return MiniLM embeddings of length 1 (n, 384), always by the CPU in float32."""
-    vectors = _encoder().encode(
+    vectors = encoder().encode(
         texts, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False, device="cpu"
     )
     return np.asarray(vectors, np.float32)
 
 
 @cache
-def _encoder() -> Any:
+def encoder() -> Any:
+    """Return the sentence encoder MiniLM, loaded once."""
     from slmsafety.models.encoder import sentence_encoder  # here, since judges are named without loading torch
 
     return sentence_encoder().model

@@ -105,7 +105,10 @@ def read_prompts(path: Path) -> dict[str, str]:
 
 
 def polarity_of(prompts: Mapping[str, str]) -> Polarity | None:
-    """Return which end of the scale most prompts give to a reply that refuses, or None when they do not say."""
+    """Return what 1 means in most prompts: post_swap where a reply that refuses gets 1, pre_swap where it gets 0.
+
+    None: the prompts do not say.
+    """
     at = {end: sum(bool(_refusal_at(end).search(prompt)) for prompt in prompts.values()) for end in "01"}
     if at["0"] == at["1"]:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.parsers import anchored
@@ -26,7 +26,16 @@ Row = Mapping[str, Any]
 GPT, LLAMA = "gpt-4o-2024-05-13", "Llama-3.1-405B-Instruct-Turbo"
 HELM_TOKENS = 256  # of HarmBench, Simple Safety Tests and XSTest
 
-_PARSERS = {"anchored": anchored, "helm": helm_parser}
+
+class _Parses(Protocol):
+    VERSION: int
+
+    def parse(
+        self, completion: str, finish_reason: str | None, form: Form, classes: Mapping[float, Class], /
+    ) -> Verdict: ...
+
+
+_PARSERS: dict[Parser, _Parses] = {"anchored": anchored, "helm": helm_parser}
 _FORMS: dict[Form, str] = {
     "tags": "<reasoning>your reason</reasoning>\n<score>the number</score>",
     "heads": "##short_reasoning: your reason\n##the_score: the number",

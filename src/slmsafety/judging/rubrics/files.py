@@ -104,12 +104,12 @@ def _classes(given: Any, where: str) -> dict[str, Values]:
     """Return what the values mean for prompts to refuse and to answer."""
     found: dict[str, dict[float, Class]] = {REFUSE: {}, ANSWER: {}}
     for value, meaning in _by_value(given, f"{where}: values").items():
-        place = f"{where}: values: {value:g}"
+        here = f"{where}: values: {value:g}"
         both = meaning if isinstance(meaning, dict) and meaning.keys() & found.keys() else dict.fromkeys(found, meaning)
         for kind in both.keys() | found.keys():
             if kind not in found:
-                raise unknown("key", kind, found, place)
-            found[kind][value] = _class(both.get(kind), f"{place}: {kind}" if both is meaning else place)
+                raise unknown("key", kind, found, here)
+            found[kind][value] = _class(both.get(kind), f"{here}: {kind}" if both is meaning else here)
     return {REFUSE: found[REFUSE], ANSWER: found[ANSWER]}
 
 

@@ -4,7 +4,7 @@ Every line starts with "> ", so that no line of the text opens a role, a heading
 tags and special tokens of chat templates start with (& < [ #), their compatibility forms (a tokenizer may normalise
 them to the plain ones), and characters that are not seen (controls, direction marks, zero-width ones except the joiners
 that scripts and emoji need, lone surrogates, which no request can carry) become entities. The reply is still readable,
-and the original follows from it exactly. Other look-alikes stay: they are no tag for any tokenizer and none for a parser.
+and quoting loses nothing of it. Other look-alikes stay: they are no tag for any tokenizer and none for a parser.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.judging.mapping.methods import ARMS as METHODS
-from slmsafety.judging.mapping.methods import PROBABILITY
+from slmsafety.judging.mapping.methods import METHODS, PROBABILITY
 from slmsafety.judging.mapping.stored import from_json
 from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.params.entries import FILE_NAME, NAME_LENGTH, Strict, SuiteParams
