@@ -189,7 +189,7 @@ def test_a_figure_of_the_package_is_drawn_and_listed(inside):
 
 
 def test_no_test_of_lists_fails_after_the_additions(inside):
-    run(inside, "pytest", "-q", "-x", "-p", "no:cacheprovider", *OF_LISTS)
+    run(inside, "pytest", "-q", "-p", "no:cacheprovider", *OF_LISTS)
     run(inside, "ruff", "format", "--check", "--quiet", *modules())
 
 
