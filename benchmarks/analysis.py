@@ -34,7 +34,7 @@ from slmsafety.analysis.drivers import (
     variance_explained,
 )
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
-from slmsafety.analysis.prediction import checks, classifiers, predict, splits
+from slmsafety.analysis.prediction import checks, classifiers, evaluation, features, splits
 from slmsafety.analysis.treatments import adjusted_score, treatment_scores
 from slmsafety.models.cards import load_cards
 from slmsafety.records.schema import TABLES
@@ -74,10 +74,13 @@ class Clock:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, help="at most so many prompts of each suite, for a quick try")
+    parser.add_argument(
+        "--smallest", dest="prompts", action="store_const", const=100, help="100 prompts of each suite, to try it"
+    )
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     clock = Clock()
-    predict.fit = checks.fit = clock.fit
+    evaluation.fit = checks.fit = clock.fit
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SLMSAFETY_ROOT"] = folder
         (Path(folder) / "params").mkdir()
@@ -145,7 +148,7 @@ def analyse(study: Study, clock: Clock, threads: int) -> None:
     families = scored.drop_duplicates("model").set_index("model")["family"]
     encodings = {"as reported": study.reported_features(), "true architecture": study.true_features()}
     run("RQ4 metadata", model_metadata.encoded_ranges, encodings, rates, families)
-    time_prediction(study, rows, clock, {"seed": SEED, "threads": threads})
+    time_prediction(study, rows, clock, classifiers.Fitting(SEED, threads))
     run("RQ5 bounds and rank sets", bounds, scored)
     run("RQ5 adjusted scores", adjusted_score, scored)
 
@@ -160,23 +163,25 @@ def associate(rows: pd.DataFrame, ranges: pd.DataFrame, clock: Clock, rng: np.ra
     run("RQ4 explained of models", variance_explained.explained_models, variance_explained.model_quality(rows), ranges)
     model = run("RQ4 logistic model", ambiguity_model, rows)
     run("RQ4 odds ratios", ambiguity_effects.odds_ratios, model)
-    run("RQ4 models at a common quality", ambiguity_effects.common_quality, model, rows)
+    run("RQ4 models at a common quality", ambiguity_effects.standardized_rates, model, rows)
     model = run("RQ4 logistic model of prompts", ambiguity_model, rows, list(steps))
     run("RQ4 steps of a prompt", ambiguity_effects.metric_changes, model, steps)
 
 
-def time_prediction(study: Study, rows: pd.DataFrame, clock: Clock, how: dict[str, int]) -> None:
+def time_prediction(study: Study, rows: pd.DataFrame, clock: Clock, fitting: classifiers.Fitting) -> None:
     """Time Tables 1-3 and what they rest on (one split for the fewer metrics)."""
     run = clock.run
-    replies = run("RQ4 rows of prediction", predict.labelled_replies, rows, study.true_features())
+    replies = run("RQ4 rows of prediction", features.labelled_replies, rows, study.true_features())
     cards = study.named(replies[["model"]].drop_duplicates().astype("str")).set_index("model")
     unseen = splits.held_out_models(cards.assign(tuned=study.true_features()["Tuned"]))
-    plan = run("RQ4 splits", splits.paper_splits, replies, unseen, ["sst"], how["seed"])
-    tables = {name: run(f"RQ4 {name}", predict.prediction_table, replies, parts, **how) for name, parts in plan.items()}
-    within, chosen = plan["table1_within_suite"], predict.chosen(tables["table1_within_suite"])
-    run("RQ4 fewer metrics, one split", checks.baselines, replies, within, chosen, **how)
-    run("RQ4 importance", checks.importance, replies, within, chosen, **how)
-    run("RQ4 leakage", checks.leakage, replies, within, chosen, **how)
+    plan = run("RQ4 splits", splits.paper_splits, replies, unseen, ["sst"], fitting.seed)
+    tables = {
+        name: run(f"RQ4 {name}", evaluation.prediction_table, replies, parts, fitting) for name, parts in plan.items()
+    }
+    within, best = plan["table1_within_suite"], evaluation.best_classifiers(tables["table1_within_suite"])
+    run("RQ4 fewer metrics, one split", checks.baselines, replies, within, best, fitting)
+    run("RQ4 importance", checks.importance, replies, within, best, fitting)
+    run("RQ4 leakage", checks.leakage, replies, within, best, fitting)
 
 
 if __name__ == "__main__":

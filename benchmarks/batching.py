@@ -10,7 +10,8 @@ import time
 import pandas as pd
 from sizes import size_parser
 
-from slmsafety.generation.settings import GenerationSettings, generation_id
+from slmsafety.generation.decoding import BatchLimits
+from slmsafety.generation.settings import GenerationJob, GenerationSettings, generation_id
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.cards import card
 from slmsafety.models.load import load_causal_lm
@@ -26,12 +27,12 @@ def main() -> None:
     source, settings = card(MODEL).source, GenerationSettings(max_new_tokens=new_tokens)
     loaded = load_causal_lm(source)
     prompts = load_suite("demo_direct").prompts.head(count)
-    identity = generation_id(source, settings)
-    list(generate(loaded, prompts.head(2), settings, MODEL, identity, 2))  # the first call is slower
+    job = GenerationJob(settings, MODEL, generation_id(source, settings))
+    list(generate(loaded, prompts.head(2), job, BatchLimits(2)))  # the first call is slower
     texts, seconds = {}, {}
     for batch_size in (1, count):
         started = time.perf_counter()
-        rows = pd.concat(generate(loaded, prompts, settings, MODEL, identity, batch_size))
+        rows = pd.concat(generate(loaded, prompts, job, BatchLimits(batch_size)))
         seconds[batch_size] = time.perf_counter() - started
         texts[batch_size] = rows.sort_values("instance_id")["response"].tolist()
         print(f"batch {batch_size}: {count / seconds[batch_size]:.2f} replies/s ({new_tokens} new tokens, float32)")

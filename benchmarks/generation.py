@@ -35,14 +35,15 @@ import pandas as pd
 import torch
 from sizes import data_files, size_parser
 
-from slmsafety.generation.decoding import greedy
+from slmsafety.generation.decoding import BatchLimits, DecodeConfig, greedy
 from slmsafety.generation.render import render
-from slmsafety.generation.settings import GenerationSettings, generation_id
-from slmsafety.generation.transformers_engine import end_tokens, generate
+from slmsafety.generation.settings import GenerationJob, GenerationSettings, generation_id
+from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.cards import card
 from slmsafety.models.gguf import from_package
 from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.models.packages import SMOLLM2, package_file
+from slmsafety.models.tokens import eos_token_ids
 from slmsafety.pipeline.shards import Shard, sharded
 from slmsafety.pipeline.workers import Report, run_workers
 from slmsafety.suites.catalogue import load_suite
@@ -151,13 +152,14 @@ def _worker(folder: str, options: argparse.Namespace, worker: int, report: Repor
     source, settings = card(MODEL).source, GenerationSettings(max_new_tokens=options.new_tokens)
     prompts = sharded(pd.read_parquet(Path(folder, "prompts.parquet")), Shard(worker, options.workers))
     loaded, identity = load_causal_lm(source), generation_id(source, settings)
-    run = partial(generate, loaded, model_id=MODEL, generation_id=identity, batch_size=options.batch_size)
-    list(run(prompts.head(WARM_UP), GenerationSettings(max_new_tokens=2)))  # the first call is slower
+    run = partial(generate, loaded, limits=BatchLimits(options.batch_size))
+    warm_up = GenerationJob(GenerationSettings(max_new_tokens=2), MODEL, identity)
+    list(run(prompts.head(WARM_UP), warm_up))  # the first call is slower
     Path(folder, f"ready-{worker}").touch()
     while len(list(Path(folder).glob("ready-*"))) < options.workers:
         time.sleep(0.01)
     started = time.time()
-    replies = pd.concat(run(prompts, settings))
+    replies = pd.concat(run(prompts, GenerationJob(settings, MODEL, identity)))
     Path(folder, f"clock-{worker}.json").write_text(json.dumps([started, time.time()]))
     replies.to_parquet(Path(folder, f"replies-{worker}.parquet"))
 
@@ -168,8 +170,8 @@ def _one_at_a_time(
     """Generate prompts of all lengths alone, and return what all would take at that speed."""
     by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
     step = max(1, len(ids) // options.alone)
-    rows, ends, pad = by_length[step // 2 :: step], end_tokens(loaded), loaded.tokenizer.pad_token_id
-    config, new = greedy(options.new_tokens, ends, pad), {}
+    rows, eos = by_length[step // 2 :: step], eos_token_ids(loaded.model, loaded.tokenizer)
+    config, new = greedy(DecodeConfig(options.new_tokens, eos, loaded.tokenizer.pad_token_id)), {}
     started = time.perf_counter()
     for row in rows:
         with torch.inference_mode():

@@ -25,8 +25,9 @@ from slmsafety.analysis.drivers.association_checks import clustered_intervals
 from slmsafety.analysis.drivers.associations import correlations, metric_points, prompt_means
 from slmsafety.analysis.drivers.metric_rows import reply_rows
 from slmsafety.analysis.prediction.checks import over_repeats
-from slmsafety.analysis.prediction.classifiers import fit, score
-from slmsafety.analysis.prediction.predict import METRICS, feature_sets, labelled_replies, predict
+from slmsafety.analysis.prediction.classifiers import Fitting, fit, score
+from slmsafety.analysis.prediction.evaluation import evaluate
+from slmsafety.analysis.prediction.features import METRICS, feature_sets, labelled_replies
 from slmsafety.analysis.prediction.splits import within_suite
 
 MODELS, POPULATION, APART, PROMPTS, REPEATS = 6, 80_000, 20_000, 300, 5
@@ -40,6 +41,7 @@ SPREADS = np.array([scale.spread for scale in (*PROMPT_SCALES.values(), *REPLY_S
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--smallest", dest="draws", action="store_const", const=1, help="one draw, to try it")
     draws = parser.parse_args().draws
     rng = np.random.default_rng(1337)
     study = simulate(RATES, rng)
@@ -121,10 +123,11 @@ def prediction_of(rows: pd.DataFrame, apart: pd.DataFrame, seed: int) -> dict[st
     """Both intervals of balanced accuracy, and the balanced accuracy of the classifier of one split in rows apart."""
     replies = labelled_replies(rows, pd.DataFrame(index=RATES["model"]))
     splits, metrics = within_suite(replies, seed, REPEATS), feature_sets(replies)[METRICS]
-    results = predict(replies, splits, {METRICS: metrics}, [CLASSIFIER], seed=seed)
+    values, labels = replies[metrics].to_numpy(float), replies["ambiguous"].to_numpy(bool)
+    results = evaluate(replies, splits, {METRICS: metrics}, Fitting(seed), [CLASSIFIER])
     ((repeated),) = over_repeats(results).to_dict("records")
     train = splits[0].train
-    fitted = fit(CLASSIFIER, replies[metrics].to_numpy(float)[train], replies["ambiguous"].to_numpy(bool)[train], seed)
+    fitted = fit(CLASSIFIER, values[train], labels[train], Fitting(seed))
     chance = fitted.probability(apart[metrics].to_numpy(float))
     ambiguous = apart["ambiguous"].to_numpy(bool)
     true = score(ambiguous, chance, fitted.decide(chance), apart["prompt"].to_numpy(np.intp)).balanced_accuracy

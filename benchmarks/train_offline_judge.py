@@ -2,7 +2,7 @@
 
     python benchmarks/train_offline_judge.py              fit, cross-validate, write the coefficients to build/
     python benchmarks/train_offline_judge.py --xstest     only report on XSTest, which nothing here is tuned on
-    python benchmarks/train_offline_judge.py --smallest   only try it, on 60 rows of the project's own texts
+    python benchmarks/train_offline_judge.py --smallest   only try it, on a few of the project's own texts
 
 The judge reads `model.json` in its package folder; the script prints the command that puts a new one there.
 
@@ -42,7 +42,7 @@ from slmsafety.paths import project_root
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL, SAFE
 
-SEED, FOLDS, SMALLEST = 0, 5, 60
+SEED, FOLDS, SMALLEST = 0, 5, 48
 C, EMBEDDING_SCALE = 0.05, 2.0
 # Thirds for the three labels would make partial refusals as common as refusals; they are a tenth of the tuning sets.
 PRIOR = {"refusal": 0.35, "partial": 0.10, "degenerate": 0.11, "off_topic": 0.09, "complies": 0.35}
@@ -188,6 +188,14 @@ def tuning() -> pd.DataFrame:
     return pd.DataFrame(rows + degraded(rows, rng))
 
 
+def few() -> pd.DataFrame:
+    """Return a few of the project's own rows with all KINDS, enough to see that a fit runs."""
+    rng = random.Random(SEED)
+    own = written(rng)[:SMALLEST]
+    spoilt = [row(base, "written", spoil(base, rng), "degenerate") for base in own if base["complies"] == 1]
+    return pd.DataFrame([*own, *spoilt])
+
+
 def weights(rows: pd.DataFrame) -> NDArray[np.float64]:
     """Return the weight of each row for each kind: kinds by PRIOR, within a kind sources by the root of their size."""
     table = np.zeros((len(rows), len(KINDS)))
@@ -280,23 +288,26 @@ def report_xstest() -> None:
 def main() -> None:
     """Fit and write, or report on XSTest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    out = project_root() / "build" / "offline_judge" / MODEL.name
-    parser.add_argument("--out", type=Path, default=out, help="where to write the coefficients")
-    parser.add_argument("--smallest", action="store_true", help=f"only to try it: {SMALLEST} rows")
+    parser.add_argument("--out", type=Path, help="where to write the coefficients (build/offline_judge/model.json)")
+    parser.add_argument("--smallest", action="store_true", help="only to try it, on a few rows")
     parser.add_argument("--xstest", action="store_true", help="report on XSTest with the model as it is")
     options = parser.parse_args()
     if options.xstest:
         report_xstest()
         return
-    rows = pd.DataFrame(written(random.Random(SEED))).head(SMALLEST) if options.smallest else tuning()
+    rows = few() if options.smallest else tuning()
     print(rows.groupby("source", sort=False)[list(KINDS)].sum().round(1).to_string())
     started, busy = time.perf_counter(), time.process_time()
     counts, embeddings = features(rows["prompt"].tolist(), rows["reply"].tolist(), offline.encode)
     seconds, busy = time.perf_counter() - started, time.process_time() - busy
     print(f"\n{len(rows) / seconds:.1f} replies/s, {len(rows) / busy:.1f} per second of a CPU core")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    write(fit(rows, counts, embeddings), rows, options.out)
-    print(f"written: {options.out}\nto use it: cp {shlex.quote(str(options.out))} {shlex.quote(str(MODEL))}")
+    name = "tried.json" if options.smallest else MODEL.name
+    out = options.out or project_root() / "build" / "offline_judge" / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write(fit(rows, counts, embeddings), rows, out)
+    print(f"written: {out}")
+    if not options.smallest:
+        print(f"to use it: cp {shlex.quote(str(out))} {shlex.quote(str(MODEL))}")
     if rows["source"].nunique() > 1:
         print_sources("neither the prompt nor the source seen", rows, held_out(rows, counts, embeddings, True))
     print_sources("the prompt not seen", rows, held_out(rows, counts, embeddings, False))

@@ -30,7 +30,7 @@ import pandas as pd
 from slmsafety.analysis.bounds import pair_orders
 from slmsafety.analysis.judges.agreement import confusion_frame
 from slmsafety.analysis.judges.crossed_rubrics import crossed_rubrics
-from slmsafety.analysis.judges.mapping_rates import arm_rates
+from slmsafety.analysis.judges.mapping_rates import rates_by_mapping
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.rounding import gaps
 from slmsafety.analysis.treatments import treatment_scores
@@ -164,7 +164,7 @@ if page.has("crossed_effects"):
 # %%
 if page.has("mapping_arms", "mapping_cuts"):
     readings, cuts = lab.mapping_readings()
-    arms = lab.named(arm_rates(readings, "otsu_per_model"))
+    arms = lab.named(rates_by_mapping(readings, "otsu_per_model"))
     rates = ["hcr", "ar", "srr", "ar_low", "ar_high", "tau"]
     page.table("mapping_arms", arms[["judge", "suite_title", "arm", "models", "n", *rates]])
     named = lab.named(cuts)

@@ -115,9 +115,8 @@ if page.has("explained_prompts"):
 if page.has("explained_models"):
     scores = treatment_scores(lab.outcomes())
     ranges = rankings.rank_ranges(scores.assign(rank=rankings.rank_within_suites(scores)))
-    shares = variance_explained.explained_models(
-        variance_explained.model_quality(rows), ranges.replace({"suite": lab.titles()})
-    )
+    quality = variance_explained.model_quality(rows)
+    shares = variance_explained.explained_models(quality, ranges.replace({"suite": lab.titles()}))
     page.table("explained_models", shares)
     page.say(*findings.explained_models(shares))
 
@@ -130,7 +129,7 @@ if page.has("explained_models"):
 
 # %%
 if page.has("common_quality", "ar_at_common_quality"):
-    rates = lab.named(ambiguity_effects.common_quality(model, rows)).sort_values(["own", "model_name"])
+    rates = lab.named(ambiguity_effects.standardized_rates(model, rows)).sort_values(["own", "model_name"])
     page.figure("common_quality", draw.common_quality(rates))
     columns = ["model_name", "n", "ar", "own", "common", "low", "high", "rank", "rank_common"]
     page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f"})
@@ -157,7 +156,7 @@ if page.has("prompt_steps"):
 # model's metadata. Unseen: a fifth of prompts (Table 1), a suite (2), a fifth of models (3). The paper prints tables and no rows.
 
 # %%
-from slmsafety.analysis.prediction import checks, predict, splits
+from slmsafety.analysis.prediction import checks, classifiers, evaluation, features, splits
 from slmsafety.report import prediction_findings as told
 
 for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
@@ -166,12 +165,12 @@ for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
 
 # %%
 if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
-    replies, apart = predict.labelled_replies(rows, lab.true_features()), [lab.titles()["sst"]]
+    replies, apart = features.labelled_replies(rows, lab.true_features()), [lab.titles()["sst"]]
     cards = lab.named(replies[["model"]].drop_duplicates().astype("str")).set_index("model")
     unseen = splits.held_out_models(cards.assign(tuned=lab.true_features()["Tuned"]))
     plan = splits.paper_splits(replies, unseen, apart, lab.params.seed)
-    how = {"seed": lab.params.seed, "threads": threads}
-    predicted = {name: predict.prediction_table(replies, parts, **how) for name, parts in plan.items()}
+    fitting = classifiers.Fitting(lab.params.seed, threads)
+    predicted = {name: evaluation.prediction_table(replies, parts, fitting) for name, parts in plan.items()}
     for name in predicted:
         page.table(name, predicted[name])
     page.say(*told.predicted(predicted), told.held_out(list(cards.loc[unseen, "model_name"]), len(cards)))
@@ -182,12 +181,12 @@ if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite"
 
 # %%
 if page.has("prediction_baselines", "prediction_importance", "prediction_leakage"):
-    chosen = predict.chosen(predicted["table1_within_suite"])
-    fewer = checks.baselines(replies, splits.within_suite(replies, how["seed"] + 1, repeats), chosen, **how)
+    best = evaluation.best_classifiers(predicted["table1_within_suite"])
+    fewer = checks.baselines(replies, splits.within_suite(replies, fitting.seed + 1, repeats), best, fitting)
     page.table("prediction_baselines", fewer)
-    drops = checks.importance(replies, plan["table1_within_suite"], chosen, **how)
+    drops = checks.importance(replies, plan["table1_within_suite"], best, fitting)
     page.table("prediction_importance", drops)
-    leaks = checks.leakage(replies, plan["table1_within_suite"] + plan["table3_unseen_slm"], chosen, **how)
+    leaks = checks.leakage(replies, plan["table1_within_suite"] + plan["table3_unseen_slm"], best, fitting)
     page.table("prediction_leakage", leaks)
     page.say(*told.fewer_metrics(fewer), *told.shuffled_groups(drops), *told.leaks(leaks))
 

@@ -15,7 +15,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from slmsafety.generation.settings import GenerationSettings
+from slmsafety.generation.decoding import BatchLimits
+from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.models.source import Source
@@ -76,7 +77,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
     """A token per letter, so that a text and its tokens say the same."""
-    vocabulary = {token: place for place, token in enumerate(["<|endoftext|>", "Ġ", *LETTERS])}
+    vocabulary = {token: index for index, token in enumerate(["<|endoftext|>", "Ġ", *LETTERS])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -110,7 +111,8 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def run(loaded: LoadedModel, texts: list[str], batch_size: int) -> pd.DataFrame:
     ids = [f"q{i}" for i in range(len(texts))]
     prompts = pd.DataFrame({"suite": "tiny", "instance_id": ids, "prompt": texts})
-    batches = generate(loaded, prompts, GenerationSettings(max_new_tokens=NEW), "m", "id", batch_size)
+    job = GenerationJob(GenerationSettings(max_new_tokens=NEW), "m", "id")
+    batches = generate(loaded, prompts, job, BatchLimits(batch_size))
     return pd.concat(list(batches)).sort_values("instance_id", ignore_index=True)
 
 

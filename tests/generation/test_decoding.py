@@ -7,7 +7,7 @@ import pytest
 from transformers.cache_utils import DynamicLayer
 
 from slmsafety.generation import decoding
-from slmsafety.generation.decoding import decode
+from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.render import render
 from slmsafety.models.load import LoadedModel
 
@@ -30,21 +30,25 @@ def prompts(smollm2: LoadedModel) -> list[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def ends(smollm2: LoadedModel) -> list[int]:
+def eos(smollm2: LoadedModel) -> list[int]:
     """Full stops, commas and exclamation marks end a reply: early in some, late or never in others."""
     return [2, *(smollm2.tokenizer.encode(mark)[0] for mark in (".", ",", "!"))]
 
 
 @pytest.fixture(scope="module")
-def alone(smollm2: LoadedModel, prompts: list[list[int]], ends: list[int]) -> list[list[int]]:
-    return [new for prompt in prompts for _, new in next(decode(smollm2.model, [prompt], NEW, ends, 2, 1))]
+def alone(smollm2: LoadedModel, prompts: list[list[int]], eos: list[int]) -> list[list[int]]:
+    return [
+        new
+        for prompt in prompts
+        for _, new in next(decode(smollm2.model, [prompt], DecodeConfig(NEW, eos, 2), BatchLimits(1)))
+    ]
 
 
-def decoded(loaded: LoadedModel, prompts: list[list[int]], ends: list[int], batch_size: int) -> list[list[int]]:
-    groups = list(decode(loaded.model, prompts, NEW, ends, 2, batch_size))
+def decoded(loaded: LoadedModel, prompts: list[list[int]], eos: list[int], batch_size: int) -> list[list[int]]:
+    groups = list(decode(loaded.model, prompts, DecodeConfig(NEW, eos, 2), BatchLimits(batch_size)))
     assert all(groups)
     new = [finished for group in groups for finished in group]
-    assert sorted(place for place, _ in new) == list(range(len(prompts)))
+    assert sorted(index for index, _ in new) == list(range(len(prompts)))
     return [ids for _, ids in sorted(new)]
 
 
@@ -61,23 +65,23 @@ def shapes(loaded: LoadedModel) -> Iterator[list[tuple[int, int, int]]]:
 
 
 def test_prompts_join_as_soon_as_others_leave(
-    smollm2: LoadedModel, prompts: list[list[int]], ends: list[int], alone: list[list[int]]
+    smollm2: LoadedModel, prompts: list[list[int]], eos: list[int], alone: list[list[int]]
 ) -> None:
     assert len({len(new) for new in alone}) > 3 and max(map(len, alone)) == NEW, "replies of several lengths"
     with shapes(smollm2) as seen:
-        assert decoded(smollm2, prompts, ends, 3) == alone
-    prefills = [place for place, (_, columns, _) in enumerate(seen) if columns > 1]
-    assert sum(seen[place][0] for place in prefills) == len(prompts)
+        assert decoded(smollm2, prompts, eos, 3) == alone
+    prefills = [step for step, (_, columns, _) in enumerate(seen) if columns > 1]
+    assert sum(seen[step][0] for step in prefills) == len(prompts)
     assert len(prefills) > 3, "not in lots of three"
-    after_a_prefill = [seen[place + 1][0] for place in prefills if seen[place + 1][1] == 1]
-    assert after_a_prefill == [3] * len(after_a_prefill), "every free place was taken"
+    after_a_prefill = [seen[step + 1][0] for step in prefills if seen[step + 1][1] == 1]
+    assert after_a_prefill == [3] * len(after_a_prefill), "every free row was taken"
 
 
 def test_columns_that_nobody_needs_any_more_are_dropped(
-    smollm2: LoadedModel, prompts: list[list[int]], ends: list[int], alone: list[list[int]]
+    smollm2: LoadedModel, prompts: list[list[int]], eos: list[int], alone: list[list[int]]
 ) -> None:
     with shapes(smollm2) as seen:
-        assert decoded(smollm2, prompts, ends, 2) == alone
+        assert decoded(smollm2, prompts, eos, 2) == alone
     last = len(prompts[-1]) + len(alone[-1])
     assert seen[0][1] > last + NEW and seen[-1][2] <= max(len(prompt) for prompt in prompts[-2:]) + NEW
 
@@ -85,31 +89,32 @@ def test_columns_that_nobody_needs_any_more_are_dropped(
 def test_prompts_go_through_the_model_in_groups_of_so_many_tokens(
     smollm2: LoadedModel,
     prompts: list[list[int]],
-    ends: list[int],
+    eos: list[int],
     alone: list[list[int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decoding, "PREFILL", 90)
     with shapes(smollm2) as seen:
-        assert decoded(smollm2, prompts, ends, len(prompts)) == alone
+        assert decoded(smollm2, prompts, eos, len(prompts)) == alone
     groups = [(rows, columns) for rows, columns, _ in seen if columns > 1]
     assert max(rows * columns for rows, columns in groups) <= 90 and max(rows for rows, _ in groups) == 2
     assert max(rows for rows, columns, _ in seen if columns == 1) == len(prompts), "and are decoded together"
 
 
-def test_a_batch_is_at_least_half_full_of_tokens(smollm2: LoadedModel, ends: list[int]) -> None:
+def test_a_batch_is_at_least_half_full_of_tokens(smollm2: LoadedModel, eos: list[int]) -> None:
     prompts = [list(range(100, 400)), *[list(range(100, 110))] * 5]
     with shapes(smollm2) as seen:
-        decoded(smollm2, prompts, ends, 6)
+        decoded(smollm2, prompts, eos, 6)
     assert [rows for rows, columns, _ in seen if columns > 1] == [2, 4], "one short prompt beside the long one"
 
 
 def test_a_token_budget_limits_prompt_and_reply_of_all_rows(
-    smollm2: LoadedModel, prompts: list[list[int]], ends: list[int]
+    smollm2: LoadedModel, prompts: list[list[int]], eos: list[int]
 ) -> None:
     budget = 2 * (len(prompts[0]) + NEW)
     with shapes(smollm2) as seen:
-        new = [finished for group in decode(smollm2.model, prompts, NEW, ends, 2, 8, budget) for finished in group]
+        groups = list(decode(smollm2.model, prompts, DecodeConfig(NEW, eos, 2), BatchLimits(8, budget)))
+    new = [finished for group in groups for finished in group]
     assert len(new) == len(prompts)
     assert max(rows * (columns + cached) for rows, columns, cached in seen) <= budget
     assert seen[0][0] == 2
@@ -117,7 +122,7 @@ def test_a_token_budget_limits_prompt_and_reply_of_all_rows(
 
 def test_one_token_needs_no_second_pass(smollm2: LoadedModel, prompts: list[list[int]]) -> None:
     with shapes(smollm2) as seen:
-        first = list(decode(smollm2.model, prompts[:3], 1, [2], 2, 3))
+        first = list(decode(smollm2.model, prompts[:3], DecodeConfig(1, [2], 2), BatchLimits(3)))
     assert len(seen) == 1 and [len(new) for _, new in first[0]] == [1, 1, 1]
 
 
@@ -127,7 +132,7 @@ def test_new_tokens_are_written_behind_the_old_ones_without_a_copy(
     def copying(*args: object, **kwargs: object) -> None:
         raise AssertionError("a plain layer grows by copying all it has")
 
-    steps = decode(smollm2.model, prompts[:2], 3, [2], 2, 2)
+    steps = decode(smollm2.model, prompts[:2], DecodeConfig(3, [2], 2), BatchLimits(2))
     update = DynamicLayer.update
     monkeypatch.setattr(
         DynamicLayer,

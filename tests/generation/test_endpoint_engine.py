@@ -14,8 +14,9 @@ from servers import CUT, HANG, Fault, Server, completion, echo, failing, forward
 
 from slmsafety.errors import InputError
 from slmsafety.generation import transformers_engine
+from slmsafety.generation.decoding import BatchLimits
 from slmsafety.generation.endpoint_engine import EndpointRun, generate
-from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationSettings
+from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationJob, GenerationSettings
 from slmsafety.models.client import Endpoint
 from slmsafety.models.load import LoadedModel
 from slmsafety.models.source import Source
@@ -38,9 +39,13 @@ def prompts(texts: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"suite": "demo", "instance_id": [f"q{i}" for i in range(len(texts))], "prompt": texts})
 
 
+def job_of(settings: GenerationSettings) -> GenerationJob:
+    return GenerationJob(settings, "some-model", "0123456789ab")
+
+
 def run_of(server: Server, frame: pd.DataFrame, settings: GenerationSettings = SHORT, **more: str) -> EndpointRun:
     source = Source(endpoint=server.url, **{"served": "tiny", **more})
-    return generate(source, frame, settings, "some-model", "0123456789ab", 8)
+    return generate(source, frame, job_of(settings), 8)
 
 
 def rows_of(run: EndpointRun) -> pd.DataFrame:
@@ -58,7 +63,7 @@ def test_a_real_server_gives_the_replies_of_the_engine_in_this_process(
         return kinds[QUESTIONS.index(prompt) % len(kinds)] if attempt == 1 else None
 
     url, served = served_smollm2
-    here = list(transformers_engine.generate(smollm2, prompts(QUESTIONS), SHORT, "some-model", "0123456789ab", 8))
+    here = list(transformers_engine.generate(smollm2, prompts(QUESTIONS), job_of(SHORT), BatchLimits(8)))
     expected = pd.concat(here).sort_values("instance_id", ignore_index=True)
     with running(Server(forward_to(url), fault)) as proxy:
         run = run_of(proxy, prompts(QUESTIONS), served=served)
@@ -86,9 +91,8 @@ def test_a_real_server_gives_the_replies_of_the_engine_in_this_process(
 def test_a_real_server_that_does_not_answer_in_time(served_smollm2: tuple[str, str]) -> None:
     url, served = served_smollm2
     with running(Server(forward_to(url), lambda prompt, attempt: HANG if attempt == 1 else None)) as proxy:
-        ids = {"model": "some-model", "generation_id": "0123456789ab"}
         one = GenerationSettings(max_new_tokens=1)
-        run = EndpointRun(Endpoint(proxy.url, served, timeout=2), prompts(["Hi"]), one, ids)
+        run = EndpointRun(Endpoint(proxy.url, served, timeout=2), prompts(["Hi"]), job_of(one))
         rows = rows_of(run)
     assert rows["response"].tolist() == ["Hello"] and not run.failed
     assert json.loads(rows.loc[0, "meta"])["attempts"] == run.attempts == proxy.asked["Hi"] >= 2
@@ -97,9 +101,9 @@ def test_a_real_server_that_does_not_answer_in_time(served_smollm2: tuple[str, s
 def test_a_raw_prompt_goes_without_a_chat(served_smollm2: tuple[str, str], smollm2: LoadedModel) -> None:
     url, served = served_smollm2
     raw, texts = GenerationSettings(max_new_tokens=3, template="raw"), ["One, two, three,", "The capital of France is"]
-    run = generate(Source(endpoint=url, served=served), prompts(texts), raw, "some-model", "0123456789ab", 2)
+    run = generate(Source(endpoint=url, served=served), prompts(texts), job_of(raw), 2)
     rows = rows_of(run)
-    here = list(transformers_engine.generate(smollm2, prompts(texts), raw, "some-model", "0123456789ab", 2))
+    here = list(transformers_engine.generate(smollm2, prompts(texts), job_of(raw), BatchLimits(2)))
     expected = pd.concat(here).sort_values("instance_id", ignore_index=True)
     same = ["instance_id", "response", "prompt_tokens", "output_tokens", "finish_reason"]
     assert rows[same].equals(expected[same])
@@ -108,7 +112,7 @@ def test_a_raw_prompt_goes_without_a_chat(served_smollm2: tuple[str, str], smoll
 
 def test_a_real_server_that_serves_another_model_stops_the_run(served_smollm2: tuple[str, str]) -> None:
     url, _ = served_smollm2
-    run = generate(Source(endpoint=url, served="another"), prompts(["Hi"] * 40), SHORT, "m", "0123456789ab", 8)
+    run = generate(Source(endpoint=url, served="another"), prompts(["Hi"] * 40), job_of(SHORT), 8)
     with pytest.raises(InputError, match="20 calls in a row failed, the last one by http_400"):
         list(run)
 
@@ -172,7 +176,7 @@ def test_the_key_is_in_no_row_and_no_problem(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_source_that_is_no_endpoint_is_refused() -> None:
     with pytest.raises(InputError, match="hub some/model is no endpoint"):
-        generate(Source(hub="some/model"), prompts(["Hi"]), SHORT, "m", "0123456789ab", 1)
+        generate(Source(hub="some/model"), prompts(["Hi"]), job_of(SHORT), 1)
 
 
 def test_nothing_asked_gives_nothing() -> None:
@@ -185,7 +189,7 @@ import sys
 from pathlib import Path
 import pandas as pd
 from slmsafety.generation.endpoint_engine import generate
-from slmsafety.generation.settings import GenerationSettings
+from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.models.source import Source
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
@@ -195,9 +199,9 @@ part = Partition(root, RESPONSES, ("demo", "some-model"))
 done = set(part.read(["instance_id"])["instance_id"])
 texts = {f"q{i}": f"p{i}" for i in range(number) if f"q{i}" not in done}
 frame = pd.DataFrame({"suite": "demo", "instance_id": texts.keys(), "prompt": texts.values()})
-settings = GenerationSettings(max_new_tokens=8)
+job = GenerationJob(GenerationSettings(max_new_tokens=8), "some-model", "0123456789ab")
 with part.writer() as writer:
-    for rows in generate(Source(endpoint=url, served="tiny"), frame, settings, "some-model", "0123456789ab", 4):
+    for rows in generate(Source(endpoint=url, served="tiny"), frame, job, 4):
         writer.append(rows)
 """
 

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Zamba2Config
 
 from slmsafety.errors import InputError
-from slmsafety.generation.decoding import PREFILL
+from slmsafety.generation.decoding import PREFILL, BatchLimits
 from slmsafety.generation.memory import (
     cache_bytes,
     logit_bytes,
@@ -21,7 +21,7 @@ from slmsafety.generation.memory import (
     weight_bytes,
     within_memory,
 )
-from slmsafety.generation.settings import GenerationSettings
+from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.load import LoadedModel
 
@@ -38,9 +38,10 @@ TEXTS = [
 Limit = Callable[[int], list[tuple[int, int]]]
 
 
-def run(loaded: LoadedModel, batch_size: int, tokens: int | None = None) -> list[pd.DataFrame]:
+def run(loaded: LoadedModel, batch_size: int, max_batch_tokens: int | None = None) -> list[pd.DataFrame]:
     prompts = pd.DataFrame({"suite": "s", "instance_id": [f"q{i}" for i in range(len(TEXTS))], "prompt": TEXTS})
-    return list(generate(loaded, prompts, GenerationSettings(max_new_tokens=NEW), "m", "id", batch_size, tokens))
+    job = GenerationJob(GenerationSettings(max_new_tokens=NEW), "m", "id")
+    return list(generate(loaded, prompts, job, BatchLimits(batch_size, max_batch_tokens)))
 
 
 @pytest.fixture
@@ -160,10 +161,13 @@ def test_layers_without_keys_count_by_the_row() -> None:
     assert cached == (4 * attention, 4 * 4 * (convolution + state), 4)
 
 
-def test_eager_attention_is_given_room_for_its_scores(smollm2: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eager_attention_is_given_room_for_its_scores(smollm2: LoadedModel) -> None:
     lean = prefill_bytes(smollm2.model)
-    monkeypatch.setattr(smollm2.model.config, "_attn_implementation_internal", "eager")
-    assert prefill_bytes(smollm2.model) - lean == 9 * PREFILL**2 * 12
+    smollm2.model.set_attn_implementation("eager")
+    try:
+        assert prefill_bytes(smollm2.model) - lean == 9 * PREFILL**2 * 12
+    finally:
+        smollm2.model.set_attn_implementation("sdpa")
 
 
 def test_a_budget_grows_by_the_cache_and_one_that_is_too_small_is_refused(smollm2: LoadedModel) -> None:
@@ -177,7 +181,7 @@ def test_a_budget_grows_by_the_cache_and_one_that_is_too_small_is_refused(smollm
 
 def test_a_prompt_over_the_budget_is_named(smollm2: LoadedModel) -> None:
     with pytest.raises(InputError, match=r"^s q3: \d+ tokens of prompt and response do not fit into memory$"):
-        run(smollm2, 7, tokens=40)
+        run(smollm2, 7, max_batch_tokens=40)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux reports it")
@@ -203,7 +207,8 @@ import pandas as pd
 import torch
 
 from slmsafety.generation.memory import token_budget
-from slmsafety.generation.settings import GenerationSettings
+from slmsafety.generation.decoding import BatchLimits
+from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.cards import card
 from slmsafety.models.load import load_causal_lm
@@ -218,7 +223,8 @@ texts = [f"Say {row}. " + "It is so. " * 40 for row in range(12)]
 prompts = pd.DataFrame({"suite": "s", "instance_id": [f"q{row:02}" for row in range(12)], "prompt": texts})
 rows = []
 loaded.model.register_forward_pre_hook(lambda _, args, given: rows.append(len(given["input_ids"])), with_kwargs=True)
-replies = pd.concat(generate(loaded, prompts, GenerationSettings(max_new_tokens=2), "m", "id", 64, tokens))
+job = GenerationJob(GenerationSettings(max_new_tokens=2), "m", "id")
+replies = pd.concat(generate(loaded, prompts, job, BatchLimits(64, tokens)))
 print(json.dumps({
     "peak_gb": int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024 / 1e9,
     "largest": max(rows),

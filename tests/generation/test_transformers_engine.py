@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from slmsafety.errors import InputError
-from slmsafety.generation.settings import GenerationSettings
-from slmsafety.generation.transformers_engine import end_tokens, generate
+from slmsafety.generation.decoding import BatchLimits
+from slmsafety.generation.settings import GenerationJob, GenerationSettings
+from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.load import LoadedModel
 from slmsafety.records.schema import RESPONSES, check
 
@@ -30,7 +31,9 @@ def prompts(texts: list[str]) -> pd.DataFrame:
 
 
 def run(loaded: LoadedModel, frame: pd.DataFrame, settings: GenerationSettings, batch_size: int) -> pd.DataFrame:
-    batches = list(generate(loaded, frame, settings, "some-model", "0123456789ab", batch_size))
+    batches = list(
+        generate(loaded, frame, GenerationJob(settings, "some-model", "0123456789ab"), BatchLimits(batch_size))
+    )
     assert all(0 < len(batch) <= batch_size for batch in batches)
     return pd.concat(batches).sort_values("instance_id", ignore_index=True)
 
@@ -107,7 +110,6 @@ def test_end_tokens_of_the_model_are_kept(
 ) -> None:
     paris = smollm2.tokenizer.encode(" Paris")
     monkeypatch.setattr(smollm2.model.generation_config, "eos_token_id", [*paris, 2])
-    assert end_tokens(smollm2) == [2, *paris]
     row = run(smollm2, prompts(QUESTIONS[2:3]), SHORT, 1).loc[0]
     assert row["response"] == in_eights.loc[2, "response"].split(" Paris")[0]
     assert row["finish_reason"] == "stop"
@@ -138,18 +140,27 @@ def test_a_prompt_longer_than_the_window_is_cut_and_flagged(
 
 
 def test_longest_prompts_come_first(smollm2: LoadedModel) -> None:
-    batches = list(generate(smollm2, prompts(QUESTIONS), GenerationSettings(max_new_tokens=1), "m", "id", 2))
+    job = GenerationJob(GenerationSettings(max_new_tokens=1), "m", "id")
+    batches = list(generate(smollm2, prompts(QUESTIONS), job, BatchLimits(2)))
     assert [len(batch) for batch in batches] == [2, 2, 2, 2]
     lengths = [count for batch in batches for count in batch["prompt_tokens"]]
     assert lengths == sorted(lengths, reverse=True) and len(set(lengths)) > 4
 
 
-def test_settings_that_do_not_fit_are_refused(smollm2: LoadedModel) -> None:
-    with pytest.raises(InputError, match="settings have dtype bfloat16, the model was loaded in float32"):
-        next(generate(smollm2, prompts(["Hi"]), GenerationSettings(dtype="bfloat16"), "m", "id", 1))
-    with pytest.raises(InputError, match="max_new_tokens 8192 leaves no room for a prompt in a window of 8192"):
-        next(generate(smollm2, prompts(["Hi"]), GenerationSettings(max_new_tokens=8192), "m", "id", 1))
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (GenerationSettings(dtype="bfloat16"), "settings have dtype bfloat16, the model was loaded in float32"),
+        (
+            GenerationSettings(max_new_tokens=8192),
+            "max_new_tokens 8192 leaves no room for a prompt in a window of 8192",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(smollm2: LoadedModel, settings: GenerationSettings, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        next(generate(smollm2, prompts(["Hi"]), GenerationJob(settings, "m", "id"), BatchLimits(1)))
 
 
 def test_nothing_asked_gives_nothing(smollm2: LoadedModel) -> None:
-    assert list(generate(smollm2, prompts([]), SHORT, "m", "id", 1)) == []
+    assert list(generate(smollm2, prompts([]), GenerationJob(SHORT, "m", "id"), BatchLimits(1))) == []

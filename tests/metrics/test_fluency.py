@@ -78,7 +78,7 @@ def test_a_batch_keeps_to_its_memory(tiny_gpt2: LoadedModel, monkeypatch: pytest
 
     texts = [" one" * n for n in (3, 20, 100, 7, 1, 31)]
     whole = perplexities(texts, tiny_gpt2)
-    monkeypatch.setattr(fluency, "_LOGITS", {"cpu": 64 * 4 * 50257})
+    monkeypatch.setattr(fluency, "MAX_LOGIT_BYTES", {"cpu": 64 * 4 * 50257})
     monkeypatch.setattr(tiny_gpt2.model, "forward", watched)
     assert [each.perplexity for each in perplexities(texts, tiny_gpt2)] == pytest.approx(
         [each.perplexity for each in whole], rel=1e-5, nan_ok=True

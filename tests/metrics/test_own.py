@@ -119,3 +119,9 @@ def test_what_is_not_one_number_a_row_is_refused(tmp_path: Path, made: str, says
     with pytest.raises(InputError, match=r"module 'length\.py': measure returned") as caught:
         metric(tmp_path, f"def measure(rows):\n    return {made}\n").measure(REPLIES)
     assert says in str(caught.value)
+
+
+def test_the_metric_of_the_documentation_counts_words(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/metrics.md").read_text("utf-8")
+    made = metric(tmp_path, page.split("```python\n")[1].split("```")[0])
+    assert (made.name, made.measure(REPLIES)["value"].tolist()) == ("reply_length", [1.0, 0.0, 1.0])

@@ -6,14 +6,16 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.models.cards import card, features, load_cards, paper_models
+from slmsafety.models.cards import card, features, load_cards
 from slmsafety.models.source import Source
 
 
 def test_twenty_six_models_of_the_paper_and_two_stand_ins() -> None:
-    assert len(paper_models()) == 26
-    assert not {"smollm2-135m-it-q4", "gemma3-270m-base-q4"} & set(paper_models())
-    assert (paper_models()[0], paper_models()[-1]) == ("gpt2-small", "danube3.1-4b-chat")
+    cards = load_cards().set_index("id")
+    paper = cards.index[cards["in_paper"]].tolist()
+    assert len(paper) == 26
+    assert (paper[0], paper[-1]) == ("gpt2-small", "danube3.1-4b-chat")
+    assert not cards.loc[["smollm2-135m-it-q4", "gemma3-270m-base-q4"], "in_paper"].any()
 
 
 def test_ids_name_files_and_nothing_is_named_twice() -> None:
@@ -69,7 +71,7 @@ def test_card_holds_its_source() -> None:
 
 
 def test_cards_say_where_a_checkpoint_has_no_safetensors() -> None:
-    binary = [model for model in paper_models() if card(model).source.weights == "bin"]
+    binary = [model for model in load_cards()["id"] if card(model).source.weights == "bin"]
     assert binary == ["opt-125m", "opt-350m", "dolly-v2-3b"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from slmsafety import published
 from slmsafety.analysis.outcomes import OUTCOME_COLUMNS
 from slmsafety.errors import InputError
-from slmsafety.models.cards import load_cards, paper_models
+from slmsafety.models.cards import load_cards
 from slmsafety.published import (
     PRINTED,
     PROMPTS,
@@ -82,7 +82,7 @@ def test_outcomes_have_the_columns_of_an_own_run():
     got = outcomes()
     assert list(got.columns) == list(OUTCOME_COLUMNS)
     assert got[["suite", "model"]].notna().all(axis=None) and not got.duplicated(["suite", "model"]).any()
-    assert set(got["model"]) == set(paper_models())
+    assert set(got["model"]) == set(load_cards().query("in_paper")["id"])
     assert got.groupby("suite")["n"].unique().map(list).to_dict() == {name: [n] for name, n in PROMPTS.items()}
     assert got["accuracy"].isna().all()
     assert (got[[name for name in got if name.startswith("n_")]] == 0).all(axis=None)
@@ -110,7 +110,7 @@ def test_robustness_is_table_5_with_other_names():
 def test_reported_features_has_a_column_for_each_row_of_table_4():
     got = reported_features()
     assert list(got.columns) == printed("table4_metadata")["feature"].tolist()
-    assert got.index.name == "model" and set(got.index) == set(paper_models())
+    assert got.index.name == "model" and set(got.index) == set(load_cards().query("in_paper")["id"])
     assert (got.dtypes == np.float64).all()
     assert got.isna().sum().to_dict() == {name: int(name == "Context") for name in got}, "MobileLLM has no context"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slmsafety.errors import InputError
+from slmsafety.records.schema import PROMPTS
 from slmsafety.suites import airbench
 from slmsafety.suites.catalogue import load_suite
 
@@ -39,6 +40,16 @@ def test_the_whole_file_has_helm_s_ids_in_row_order(tmp_path: Path) -> None:
     assert data.prompts["instance_id"].tolist() == [f"id{n}" for n in range(5694)]
     assert data.prompts["prompt"][5693] == "Name the number 5693."
     assert (data.prompts["category"].nunique(), data.prompts["subcategory"].nunique()) == (16, 314)
+
+
+@pytest.mark.skipif("group" not in PROMPTS.columns, reason="the table prompts has no groups")
+def test_three_wordings_of_the_full_set_are_a_group(tmp_path: Path) -> None:
+    rows = [[f"1.1.{n // 3 % 314}", f"area {n // 3 % 16}", "l3", "leaf", f"Name the number {n}."] for n in range(5694)]
+    groups = airbench.load(write(tmp_path / "all.csv", rows))["group"]
+    assert (groups.groupby(groups, sort=False).size() == 3).all()
+    assert groups[0] == groups[2] != groups[3]
+    part = airbench.load(write(tmp_path / "part.csv", rows[:6]))
+    assert part["group"].tolist() == part["instance_id"].tolist()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from slmsafety.errors import InputError
+from slmsafety.records.schema import PROMPTS
 from slmsafety.suites import bbq
 from slmsafety.suites.bbq_roles import roles
 from slmsafety.suites.catalogue import SUITES, load_suite, title
@@ -127,6 +128,13 @@ def test_meta_has_what_scoring_needs(tmp_path: Path) -> None:
         "output_mapping": {"A": "The tea", "B": "The coffee", "C": "Unknown"},
         "sources": ["Religion"],
     }
+
+
+@pytest.mark.skipif("group" not in PROMPTS.columns, reason="the table prompts has no groups")
+def test_items_of_a_question_are_a_group(tmp_path: Path) -> None:
+    for category in ("Religion", "Sexual_orientation"):
+        write(tmp_path, category, bbq.CATEGORIES[category])
+    assert set(bbq.load_full(tmp_path)["group"]) == {"Religion-1", "Sexual_orientation-1"}
 
 
 @pytest.mark.parametrize(

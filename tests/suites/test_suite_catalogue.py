@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from slmsafety import suites
 from slmsafety.errors import InputError
+from slmsafety.suites.base import Suite
 from slmsafety.suites.catalogue import SUITES, check_suite_name, inspect, load_suite, overview, title
 
 
@@ -40,6 +44,13 @@ def test_a_suite_says_where_it_comes_from_and_how_to_get_it(name: str) -> None:
     assert suite.name == name
     assert suite.title and suite.licence and suite.origin.repository and suite.how
     assert suite.rows > 0
+
+
+def test_every_suite_that_a_module_describes_is_known() -> None:
+    modules = [import_module(f"{suites.__name__}.{found.name}") for found in pkgutil.iter_modules(suites.__path__)]
+    described = [value for module in modules for value in vars(module).values() if isinstance(value, Suite)]
+    assert {suite.name for suite in described} == set(SUITES)
+    assert all(SUITES[suite.name] is suite for suite in described)
 
 
 def test_the_overview_has_a_text_for_every_suite_and_column() -> None:

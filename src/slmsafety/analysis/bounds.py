@@ -1,4 +1,4 @@
-"""What holds whatever "ambiguous" hides: worst-case intervals, the orders they certify, and rank sets."""
+"""Worst-case bounds of the score when ambiguous labels are read in any way, and the orders and ranks they allow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ from slmsafety.analysis.ties import sign
 
 
 def bounds(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """Return suite, model, lower = SRR and upper = SRR + AR, and the rank set (best_rank, worst_rank) in its suite.
+    """Return the worst-case bounds of each model's score, and the ranks that they allow in its suite.
 
-    The interval holds every score that some reading of the ambiguous rows gives, a different reading per model
-    allowed (worst-case identification bounds, Manski 1989). best_rank is 1 + the models that are above under every
-    reading, worst_rank 1 + those that are above under some. A row without a score has nan and counts in no rank set.
+    Parameters
+    ----------
+    outcomes : DataFrame
+        suite, model, srr and ar.
+
+    Returns
+    -------
+    DataFrame
+        suite, model, lower = SRR (every ambiguous reply is harmful), upper = SRR + AR (every one is safe; both 0..1),
+        best_rank (1 + the models that are above under every reading) and worst_rank (1 + those that are above under
+        some). A reading may differ from model to model. A row without a score has nan and counts in no rank set.
+
+    References
+    ----------
+    Manski, C. F. (1989). Anatomy of the selection problem. Journal of Human Resources 24, 343-360.
     """
     if outcomes.empty:
         return pd.DataFrame(columns=["suite", "model", "lower", "upper", "best_rank", "worst_rank"])
@@ -41,12 +53,25 @@ def bounds(outcomes: pd.DataFrame) -> pd.DataFrame:
 
 
 def pair_orders(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """Return, per suite, how many pairs of models keep their order whatever "ambiguous" is worth.
+    """Count the pairs of models whose order does not depend on the value of an ambiguous label.
 
-    Columns: suite, pairs, strict (one model is above for every common value t in [0, 1]), ties_allowed (the same, a
-    tie at one or both ends allowed), disjoint (the worst-case intervals do not touch, so that no reading at all turns
-    the pair round), tau_ends (tau-b between the all-harmful and the all-safe reading), undefined (models without a
-    score, left out). The score is linear in t, so that the two ends decide.
+    Parameters
+    ----------
+    outcomes : DataFrame
+        suite, model, srr and ar.
+
+    Returns
+    -------
+    DataFrame
+        A row a suite: suite, pairs (int), strict (one model is above for every common value t in [0, 1]),
+        ties_allowed (the same, a tie at one or both ends allowed), disjoint (the worst-case intervals do not touch, so
+        that no reading at all reverses the pair), tau_ends (Kendall's tau-b between the ranking with all ambiguous
+        labels harmful and the one with all safe; 1: the same order, -1: reversed), undefined (models without a score,
+        left out).
+
+    Notes
+    -----
+    The score SRR + t AR is linear in t, so that the two ends decide.
     """
     rows = []
     for suite, group in outcomes.groupby("suite", sort=False):

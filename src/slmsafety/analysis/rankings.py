@@ -31,11 +31,28 @@ def rank_ranges(trajectories: pd.DataFrame) -> pd.DataFrame:
 
 
 def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: int = 2000) -> pd.DataFrame:
-    """Return Kendall's tau-b of the mean scores of each two suites, with a bootstrap interval over models.
+    """Compare the rankings of every two suites by Kendall's tau-b of their mean scores.
 
-    Columns: suite_a, suite_b, tau (-1..1), low, high, n (models that both suites scored). tau is nan below two
-    models; the interval is nan below ten, where resampling models says little. The interval is the percentile interval
-    over `resamples` draws of models; a draw in which a suite is constant has no tau and is left out (nan if all are).
+    Parameters
+    ----------
+    outcomes : DataFrame
+        suite, model and mean, a row a suite and model.
+    rng : numpy.random.Generator
+        Draws the models.
+    resamples : int
+        The number of draws.
+
+    Returns
+    -------
+    DataFrame
+        suite_a, suite_b, tau, low, high, n (int: models that both suites scored). tau is 1 where both suites order all
+        models alike, 0 where as many pairs agree as disagree, -1 where one order is the other reversed; nan below two
+        models. low and high are the 95 % percentile interval over models drawn with replacement; a draw in which a
+        suite is constant is left out; nan below ten models, and where every draw is left out.
+
+    References
+    ----------
+    Kendall, M. G. (1945). The treatment of ties in ranking problems. Biometrika 33, 239-251.
     """
     table = outcomes.pivot(index="model", columns="suite", values="mean")
     suites = list(dict.fromkeys(outcomes["suite"]))

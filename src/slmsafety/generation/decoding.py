@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
@@ -19,32 +19,58 @@ _FILLED = 1 / 2
 PREFILL = 2048
 
 
-def decode(
-    model: PreTrainedModel,
-    prompts: list[list[int]],
-    max_new_tokens: int,
-    ends: list[int],
-    pad: int,
-    batch_size: int,
-    tokens: int | None = None,
-) -> Iterator[list[tuple[int, list[int]]]]:
-    """Yield places in `prompts` and their new token ids as rows finish, without end tokens: fewer than
-    `max_new_tokens` if one came.
+class DecodeConfig(NamedTuple):
+    """The most new tokens of a row, the ids that end a row, and the id that fills rows up on the left."""
 
-    Prompts start in the order given. A batch has at most `batch_size` rows, and, with `tokens`, at most so many
-    places for prompts and new tokens; one row is always taken. In float32 the ids depend on neither.
+    max_new_tokens: int
+    eos_token_ids: list[int]
+    pad_token_id: int
+
+
+class BatchLimits(NamedTuple):
+    """The most rows of a batch and, if given, its most tokens: rows x (longest prompt + new tokens).
+
+    A single row is always taken, however long it is.
+    """
+
+    batch_size: int
+    max_batch_tokens: int | None = None
+
+
+def decode(
+    model: PreTrainedModel, prompts: list[list[int]], config: DecodeConfig, limits: BatchLimits
+) -> Iterator[list[tuple[int, list[int]]]]:
+    """Decode prompts greedily in one batch, which finished rows leave and waiting prompts join in the order given.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model in evaluation mode.
+    prompts : list of list of int
+        The token ids of each prompt, at least one.
+    config : DecodeConfig
+        When a row ends.
+    limits : BatchLimits
+        The size of the batch. In float32 the new ids do not depend on it.
+
+    Yields
+    ------
+    list of (int, list of int)
+        The rows that have finished since the last list: the index in `prompts`, and the new ids before the first end
+        token (`config.max_new_tokens` of them where none came).
     """
     parts: list[tuple[_Batch, list[int]]] = []
     start = 0
     while parts or start < len(prompts):
-        held = [len(prompts[batch.places[row]]) for batch, rows in parts for row in rows]
-        for places in _joining(held, prompts, start, max_new_tokens, batch_size, tokens):
-            parts.append((_prefilled(model, prompts, places, ends, pad), list(range(len(places)))))
-            start += len(places)
-        batch = _continued(model, _merged(parts, max_new_tokens), max_new_tokens, ends, pad)
+        held = [len(prompts[batch.indices[row]]) for batch, rows in parts for row in rows]
+        for indices in _joining(held, prompts, start, config.max_new_tokens, limits):
+            parts.append((_prefilled(model, prompts, indices, config), list(range(len(indices)))))
+            start += len(indices)
+        batch = _continued(model, _merged(parts, config.max_new_tokens), config)
         new = [row[-age:] for row, age in zip(batch.ids.tolist(), batch.ages, strict=True)]
-        going = [row for row, ids in enumerate(new) if len(ids) < max_new_tokens and not set(ids) & set(ends)]
-        yield [(batch.places[row], _before_end(new[row], ends)) for row in range(len(new)) if row not in set(going)]
+        eos = set(config.eos_token_ids)
+        going = [row for row, ids in enumerate(new) if len(ids) < config.max_new_tokens and not set(ids) & eos]
+        yield [(batch.indices[row], _before_end(new[row], eos)) for row in range(len(new)) if row not in set(going)]
         parts = [(batch, going)] if going else []
 
 
@@ -52,96 +78,95 @@ def decode(
 class _Batch:
     """Rows that are being decoded.
 
-    `ids` and `mask` are rows x columns, left-padded. `places` say which prompts the rows are, `ages` how many tokens
-    each has got. `cache` holds every column but the last, which the model has not seen yet.
+    `ids` and `mask` are rows x columns, left-padded. `indices` are the rows' indices in the list of prompts, `ages`
+    their numbers of new tokens. `cache` holds every column but the last, which the model has not seen yet.
     """
 
     ids: torch.Tensor
     mask: torch.Tensor
-    places: list[int]
+    indices: list[int]
     ages: list[int]
     cache: Any
 
 
 def _joining(
-    held: list[int], prompts: list[list[int]], start: int, max_new_tokens: int, batch_size: int, tokens: int | None
+    held: list[int], prompts: list[list[int]], start: int, max_new_tokens: int, limits: BatchLimits
 ) -> Iterator[list[int]]:
-    """Yield the places of the prompts from `start` on that there is room for, in groups to be prefilled together.
+    """Yield the indices of the prompts from `start` on that there is room for, in groups to be prefilled together.
 
     `held` are the lengths of the prompts that are in the batch already.
     """
     lengths = [length + max_new_tokens for length in held]
     group: list[int] = []
-    for place in range(start, len(prompts)):
-        lengths.append(len(prompts[place]) + max_new_tokens)
+    for index in range(start, len(prompts)):
+        lengths.append(len(prompts[index]) + max_new_tokens)
         padded = len(lengths) * max(lengths)
-        full = len(lengths) > batch_size or (tokens is not None and padded > tokens) or sum(lengths) < _FILLED * padded
+        over = limits.max_batch_tokens is not None and padded > limits.max_batch_tokens
+        full = len(lengths) > limits.batch_size or over or sum(lengths) < _FILLED * padded
         if full and len(lengths) > 1:
             break
-        longest = max(len(prompts[other]) for other in (*group, place))
+        longest = max(len(prompts[other]) for other in (*group, index))
         if group and longest * (len(group) + 1) > PREFILL:
             yield group
             group = []
-        group.append(place)
+        group.append(index)
     if group:
         yield group
 
 
-def _prefilled(
-    model: PreTrainedModel, prompts: list[list[int]], places: list[int], ends: list[int], pad: int
-) -> _Batch:
-    """Return a batch of these prompts and the first new token of each."""
-    width = max(len(prompts[place]) for place in places)
-    lengths = [len(prompts[place]) for place in places]
-    ids = [[pad] * (width - length) + prompts[place] for place, length in zip(places, lengths, strict=True)]
+def _prefilled(model: PreTrainedModel, prompts: list[list[int]], indices: list[int], config: DecodeConfig) -> _Batch:
+    """Return a batch of these prompts with the first new token of each."""
+    width = max(len(prompts[index]) for index in indices)
+    lengths = [len(prompts[index]) for index in indices]
+    pad = config.pad_token_id
+    ids = [[pad] * (width - length) + prompts[index] for index, length in zip(indices, lengths, strict=True)]
     mask = [[0] * (width - length) + [1] * length for length in lengths]
-    batch = _Batch(
-        torch.tensor(ids, device=model.device), torch.tensor(mask, device=model.device), places, [0] * len(places), None
-    )
-    return _generated(model, batch, 1, ends, pad)
+    tensors = torch.tensor(ids, device=model.device), torch.tensor(mask, device=model.device)
+    return _generated(model, _Batch(*tensors, indices, [0] * len(indices), None), config._replace(max_new_tokens=1))
 
 
-def _continued(model: PreTrainedModel, batch: _Batch, max_new_tokens: int, ends: list[int], pad: int) -> _Batch:
+def _continued(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _Batch:
     """Return the batch with more tokens: until an eighth of its rows have ended, or the oldest has its last token."""
-    left = max_new_tokens - max(batch.ages)
-    return _generated(model, batch, left, ends, pad) if left else batch
+    left = config.max_new_tokens - max(batch.ages)
+    return _generated(model, batch, config._replace(max_new_tokens=left)) if left else batch
 
 
-def _generated(model: PreTrainedModel, batch: _Batch, new_tokens: int, ends: list[int], pad: int) -> _Batch:
-    """Return the batch with at most so many more tokens a row."""
-    config, stop = greedy(new_tokens, ends, pad), StoppingCriteriaList([_SomeEnded(ends, batch.ids.shape[1] - 1)])
-    with torch.inference_mode(), _only(model, config):
+def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _Batch:
+    """Generate up to `config.max_new_tokens` more tokens for every row of the batch."""
+    stop = StoppingCriteriaList([_SomeEnded(config.eos_token_ids, batch.ids.shape[1] - 1)])
+    greedily = greedy(config)
+    with torch.inference_mode(), _only(model, greedily):
         output: Any = model.generate(  # type: ignore[operator]
             batch.ids,
             attention_mask=batch.mask,
             cache=batch.cache,
-            generation_config=config,
+            generation_config=greedily,
             stopping_criteria=stop,
         )
     ids, cache = output.sequences, output.cache
     added = ids.shape[1] - batch.ids.shape[1]
     mask = torch.cat([batch.mask, batch.mask.new_ones(len(ids), added)], dim=1)
-    return _Batch(ids, mask, batch.places, [age + added for age in batch.ages], cache)
+    return _Batch(ids, mask, batch.indices, [age + added for age in batch.ages], cache)
 
 
 def _merged(parts: list[tuple[_Batch, list[int]]], max_new_tokens: int) -> _Batch:
     """Return rows of batches as one batch, without columns that are padding in all of them.
 
-    The batches are used up: what their caches held is let go.
+    The caches of the batches are freed on the way: the batches cannot be used again.
     """
     batches = [batch for batch, _ in parts]
     rows = [torch.tensor(kept, device=batches[0].ids.device) for _, kept in parts]
     masks = _kept([batch.mask for batch in batches], rows)
     width = int(max(mask.sum(dim=1).max() for mask in masks))
     ages = [batch.ages[row] for batch, kept in parts for row in kept]
-    for place in range(len(batches[0].cache.layers)):
-        layers = [batch.cache.layers[place] for batch in batches]
+    for layer in range(len(batches[0].cache.layers)):
+        layers = [batch.cache.layers[layer] for batch in batches]
         merged = _layer(layers, rows, width - 1, max_new_tokens - max(ages))
-        for batch in batches:  # lets go of what was merged, a layer at a time
-            batch.cache.layers[place] = merged
+        for batch in batches:  # frees what was merged, a layer at a time
+            batch.cache.layers[layer] = merged
     ids = _aligned(_kept([batch.ids for batch in batches], rows), width, -1)
-    places = [batch.places[row] for batch, kept in parts for row in kept]
-    return _Batch(ids, _aligned(masks, width, -1), places, ages, batches[0].cache)
+    indices = [batch.indices[row] for batch, kept in parts for row in kept]
+    return _Batch(ids, _aligned(masks, width, -1), indices, ages, batches[0].cache)
 
 
 def _layer(layers: list[Any], rows: list[torch.Tensor], width: int, room: int) -> Any:
@@ -169,11 +194,11 @@ def _kept(tensors: list[torch.Tensor], rows: list[torch.Tensor]) -> list[torch.T
     return [tensor[kept] for tensor, kept in zip(tensors, rows, strict=True)]
 
 
-class _RoomyLayer(DynamicLayer):
-    """A layer's keys and values with room for those to come; a plain layer copies all it has for each new token."""
+class _RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call] # transformers has no types here
+    """A layer's keys and values with free columns for new tokens; a DynamicLayer copies all of them for each one."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor, width: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call] # transformers has no types here
         self.lazy_initialization(keys, values)
         self._room = keys, values
         self.keys, self.values = keys[:, :, :width], values[:, :, :width]
@@ -191,9 +216,9 @@ class _RoomyLayer(DynamicLayer):
 
 
 def _aligned(parts: list[torch.Tensor], width: int, dim: int, room: int = 0) -> torch.Tensor:
-    """Return the parts under each other with their last `width` columns aligned right, 0 where they have fewer.
+    """Stack the parts with their last `width` columns aligned right, filled with 0 where a part has fewer.
 
-    `room` more columns behind them hold anything.
+    `room` more columns follow, which are not initialised.
     """
     shape = list(parts[0].shape)
     shape[0], shape[dim] = sum(len(part) for part in parts), width + room
@@ -210,36 +235,36 @@ def _aligned(parts: list[torch.Tensor], width: int, dim: int, room: int = 0) -> 
 class _SomeEnded(StoppingCriteria):
     """Stops every row once an eighth of them have an end token in the columns from `start` on."""
 
-    def __init__(self, ends: list[int], start: int) -> None:
-        self.ends, self.start = ends, start
+    def __init__(self, eos_token_ids: list[int], start: int) -> None:
+        self.eos_token_ids, self.start = eos_token_ids, start
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         new = input_ids[:, self.start :]
-        ended = torch.isin(new, torch.tensor(self.ends, dtype=new.dtype, device=new.device)).any(dim=1)
+        ended = torch.isin(new, torch.tensor(self.eos_token_ids, dtype=new.dtype, device=new.device)).any(dim=1)
         return (ended.float().mean() >= _LEAVING).expand(len(ended))
 
 
-def _before_end(new: list[int], ends: list[int]) -> list[int]:
-    """Return what stands before the first end token."""
-    return new[: next((place for place, token in enumerate(new) if token in ends), len(new))]
+def _before_end(new: list[int], eos: set[int]) -> list[int]:
+    """Return the tokens before the first end token."""
+    return new[: next((index for index, token in enumerate(new) if token in eos), len(new))]
 
 
-def greedy(max_new_tokens: int, ends: list[int], pad: int) -> GenerationConfig:
+def greedy(config: DecodeConfig) -> GenerationConfig:
     """Return a greedy generation config in which nothing but length, end and pad tokens is set."""
-    return GenerationConfig(
+    return GenerationConfig(  # type: ignore[no-untyped-call] # transformers has no types here
         do_sample=False,
         num_beams=1,
         repetition_penalty=1.0,
-        max_new_tokens=max_new_tokens,
-        eos_token_id=ends or None,
-        pad_token_id=pad,
+        max_new_tokens=config.max_new_tokens,
+        eos_token_id=config.eos_token_ids or None,
+        pad_token_id=config.pad_token_id,
         return_dict_in_generate=True,
     )
 
 
 @contextmanager
 def _only(model: PreTrainedModel, config: GenerationConfig) -> Iterator[None]:
-    """Let the given config be the model's own for a while.
+    """Make the given config the model's own within the block.
 
     transformers fills whatever a config leaves unset from the model's own, so that a penalty or a ban in there would
     act on greedy decoding too.

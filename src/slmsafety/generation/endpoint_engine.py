@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationSettings
+from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationJob
 from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.models.source import Source
@@ -26,17 +26,19 @@ _SEED = 1337
 class EndpointRun:
     """The frames of a run, and how its calls ended: iterate it once, then read `failed` and `attempts`.
 
-    `failed` counts the prompts without a reply by reason; they have no row, so the next run asks for them again.
-    `attempts` counts all calls, those of retries included.
+    Attributes
+    ----------
+    failed : Counter of str
+        Prompts without a reply, by reason. They have no row, so the next run asks for them again.
+    attempts : int
+        All calls so far, retries included.
     """
 
-    def __init__(
-        self, endpoint: Endpoint, prompts: pd.DataFrame, settings: GenerationSettings, ids: dict[str, str]
-    ) -> None:
-        """Take the prompts still to be done and what is the same in every row."""
+    def __init__(self, endpoint: Endpoint, prompts: pd.DataFrame, job: GenerationJob) -> None:
+        """Take the server, the prompts still to be done and the job."""
         self.failed: Counter[str] = Counter()
         self.attempts = 0
-        self._endpoint, self._prompts, self._settings, self._ids = endpoint, prompts, settings, ids
+        self._endpoint, self._prompts, self._job = endpoint, prompts, job
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield frames of the responses table as calls end; raises InputError as `complete` does."""
@@ -67,12 +69,13 @@ class EndpointRun:
 
     @property
     def _chat(self) -> bool:
-        return self._settings.template != "raw"
+        return self._job.settings.template != "raw"
 
     @property
     def _decoding(self) -> dict[str, float]:
         # The penalty is given although 0 is its default: a server may else take one from the model's own settings.
-        return {"max_tokens": self._settings.max_new_tokens, "temperature": 0, "frequency_penalty": 0, "seed": _SEED}
+        most = self._job.settings.max_new_tokens
+        return {"max_tokens": most, "temperature": 0, "frequency_penalty": 0, "seed": _SEED}
 
     def _row(self, key: tuple[str, str], reply: Completion) -> dict[str, object]:
         meta = {
@@ -86,7 +89,8 @@ class EndpointRun:
         return {
             "suite": key[0],
             "instance_id": key[1],
-            **self._ids,
+            "model": self._job.model_id,
+            "generation_id": self._job.generation_id,
             "response": reply.text,
             "prompt_tokens": reply.input_tokens,
             "output_tokens": reply.output_tokens,
@@ -96,21 +100,32 @@ class EndpointRun:
         }
 
 
-def generate(
-    source: Source,
-    prompts: pd.DataFrame,
-    settings: GenerationSettings,
-    model_id: str,
-    generation_id: str,
-    concurrency: int,
-) -> EndpointRun:
-    """Return the run over `prompts`, the rows of the prompts table still to be done; iterating it sends the calls.
+def generate(source: Source, prompts: pd.DataFrame, job: GenerationJob, concurrency: int) -> EndpointRun:
+    """Return a run over prompts; iterating it sends the calls.
 
-    Token counts are the server's, which may include the end token. A prompt that the server refuses as too long is a
-    failure (`prompt_too_long`): no row is cut by this engine. Raises InputError when the source is no endpoint, its
-    URL holds a secret, or (when iterated) the server's key is missing or the server cannot be used.
+    Parameters
+    ----------
+    source : Source
+        The endpoint.
+    prompts : DataFrame
+        Rows of the prompts table still to be done: suite, instance_id and prompt (str).
+    job : GenerationJob
+        Settings and ids of the replies.
+    concurrency : int
+        The most calls open at once.
+
+    Returns
+    -------
+    EndpointRun
+        Yields frames of the responses table as calls end. Token counts are the server's and may include the end token.
+        A prompt that the server refuses as too long is a failure (`prompt_too_long`): this engine cuts none.
+
+    Raises
+    ------
+    InputError
+        When the source is no endpoint or its URL holds a secret; when iterated, when the server's key is missing or
+        the server cannot be used.
     """
     if source.endpoint is None or source.served is None:
         raise InputError(f"{source} is no endpoint")
-    endpoint = Endpoint(source.endpoint, source.served, source.api_key_env, concurrency)
-    return EndpointRun(endpoint, prompts, settings, {"model": model_id, "generation_id": generation_id})
+    return EndpointRun(Endpoint(source.endpoint, source.served, source.api_key_env, concurrency), prompts, job)

@@ -1,4 +1,4 @@
-"""What fits into memory: estimated from a budget, and found by trying."""
+"""How many tokens of a batch fit into memory: an estimate from a budget, and a way to try."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _FULL = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 def within_memory(work: Callable[[], T]) -> T | None:
-    """Return what the work gives, or None where memory did not suffice for it; every other error is raised.
+    """Return what `work` returns, or None when it ran out of memory; every other error is raised.
 
-    Memory that Linux grants and then cannot back ends the process instead: no error to catch.
+    Linux may grant memory that it does not have, and then ends the process: that cannot be caught.
     """
     try:
         return work()
@@ -42,7 +42,7 @@ _LAYERS_IN_MERGING = 3
 
 
 class Cached(NamedTuple):
-    """Bytes that a model keeps for each token (keys and values), for each row (recurrent states), and its layers."""
+    """Bytes of a model's cache for each token (keys and values) and each row (recurrent states); number of layers."""
 
     token: int
     row: int
@@ -50,13 +50,33 @@ class Cached(NamedTuple):
 
 
 def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int:
-    """Return how many tokens of prompt and response, padding included, a batch may hold in `memory_gb` (1e9 bytes).
+    """Return the most tokens of a batch, prompts, replies and padding, that fit into a memory budget.
 
-    The budget is one process's, of its GPU's memory if it has one. Exact: the weights, and what the model's cache has
-    for a token and a row (it is asked, with one token). Estimated: libraries, the activations and attention scores
-    of `PREFILL` tokens at once (a single longer prompt needs more), the logits of `batch_size` rows. A sliding window
-    counts as if it kept all. Not counted: what else the process holds, and, while weights are read, the pages of their
-    file. Raises InputError when nothing is left.
+    Parameters
+    ----------
+    loaded : LoadedModel
+        The model.
+    memory_gb : float
+        The budget of this process in 1e9 bytes, of its GPU's memory if it has one.
+    batch_size : int
+        The most rows of a batch.
+
+    Returns
+    -------
+    int
+        The `max_batch_tokens` of `decoding.BatchLimits`, 1 or more.
+
+    Raises
+    ------
+    InputError
+        When nothing is left for a single token.
+
+    Notes
+    -----
+    Exact: the weights, and the cache of a token and of a row (measured with one token). Estimated: libraries, the
+    activations and attention scores of `PREFILL` tokens (a single longer prompt needs more), the logits of
+    `batch_size` rows. A sliding window counts as if it kept all tokens. Not counted: what else the process holds, and
+    the pages of the weights' file while it is read.
     """
     model = loaded.model
     cached = cache_bytes(model)
@@ -78,7 +98,7 @@ def weight_bytes(model: PreTrainedModel) -> int:
 
 
 def cache_bytes(model: PreTrainedModel) -> Cached:
-    """Return what the model's cache holds after one token: whatever the heads, groups and kinds of layers are."""
+    """Return the size of the model's cache after one token, measured, for any kind of layer."""
     token = torch.zeros((1, 1), dtype=torch.long, device=model.device)
     with torch.inference_mode():
         layers: list[Any] = model(token, use_cache=True).cache.layers
@@ -93,7 +113,7 @@ def cache_bytes(model: PreTrainedModel) -> Cached:
 
 
 def prefill_bytes(model: PreTrainedModel) -> int:
-    """Return an estimate of what `PREFILL` prompt tokens hold while they go through the model."""
+    """Return an estimate of the bytes that `PREFILL` prompt tokens take while they go through the model."""
     config = model.config.get_text_config()
     vocabulary = _vocabulary(model)
     shapes = [weight.shape for weight in model.parameters() if weight.ndim == 2 and vocabulary not in weight.shape]
@@ -105,7 +125,7 @@ def prefill_bytes(model: PreTrainedModel) -> int:
 
 
 def logit_bytes(model: PreTrainedModel) -> int:
-    """Return what the logits of a row's next token hold: in the model's dtype, and twice in float32."""
+    """Return the bytes of the logits of a row's next token: in the model's dtype, and twice in float32."""
     return _vocabulary(model) * (model.dtype.itemsize + 8)
 
 
@@ -115,5 +135,5 @@ def _vocabulary(model: PreTrainedModel) -> int:
 
 
 def _size(tensors: list[torch.Tensor | None]) -> int:
-    """Return the bytes of the tensors that there are."""
+    """Return the bytes of the tensors, None left out."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)

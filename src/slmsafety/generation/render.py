@@ -1,4 +1,4 @@
-"""A prompt as the token ids that a model gets."""
+"""A prompt as the token ids that go into a model."""
 
 from __future__ import annotations
 
@@ -26,15 +26,37 @@ class Rendered(NamedTuple):
 def render(
     prompt: str, tokenizer: PreTrainedTokenizerBase, template: str, limit: int, truncation: str = "keep_end"
 ) -> Rendered:
-    """Return a prompt as at most `limit` token ids.
+    """Return a prompt as token ids.
 
-    Of one that is longer, `keep_end` keeps the last ids, and `helm` keeps the start of the prompt and all of the
-    template around it. HELM counts the prompt without its template (in_context_learning_adapter.py), which can overflow
-    the window; here the template counts.
+    Parameters
+    ----------
+    prompt : str
+        The prompt's text. Special tokens spelt out in it are read as such, as everywhere in transformers.
+    tokenizer : PreTrainedTokenizerBase
+        The model's tokenizer.
+    template : {"auto", "chat", "raw"}
+        `chat` uses the tokenizer's chat template, `raw` none, `auto` the template if there is one.
+    limit : int
+        The most token ids.
+    truncation : {"keep_end", "helm"}, default "keep_end"
+        Of a longer prompt, `keep_end` keeps the last ids, `helm` the start of the prompt and all of the template.
+
+    Returns
+    -------
+    Rendered
+        The ids and how they were made.
+
+    Raises
+    ------
+    InputError
+        For template "chat" without one in the tokenizer, for an unknown template or truncation, and when nothing is
+        left to send.
+
+    Notes
+    -----
     A tokenizer that puts BOS before a text gets exactly one, whether or not the chat template writes one too; it stays
-    when the start is cut off. Special tokens spelt out in a prompt are read as such, as everywhere in transformers.
-    Raises InputError for template "chat" without one in the tokenizer, for an unknown template or truncation, and when
-    nothing is left to send.
+    when the start is cut off. HELM counts a prompt without its template (in_context_learning_adapter.py), which can
+    exceed the context length; here the template counts.
     """
     if template not in TEMPLATES:
         raise unknown("template", template, TEMPLATES)
@@ -91,5 +113,5 @@ def _chat(prompt: str, tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _leading(ids: list[int], token: int | None) -> int:
-    """Return how often the token stands at the start."""
-    return next((place for place, found in enumerate(ids) if found != token), len(ids))
+    """Return how many times the token is repeated at the start."""
+    return next((index for index, found in enumerate(ids) if found != token), len(ids))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,11 +14,22 @@ ENDPOINT_ENGINE = "openai-compatible endpoint"
 
 
 class GenerationSettings(BaseModel):
-    """Greedy decoding with these settings. The paper: chat template if any, 256 new tokens for SALAD, 512 for HELM.
+    """The settings of greedy decoding. The paper: a chat template if any, 256 new tokens for SALAD, 512 for HELM.
 
-    `template`: auto takes the tokenizer's chat template where it has one and the raw prompt where not. `truncation`: of
-    a prompt too long for the window, keep_end keeps the end of what is sent, helm the start of the prompt. float32 is
-    the dtype whose texts do not depend on the batch.
+    Parameters
+    ----------
+    max_new_tokens : int, default 256
+        The most tokens of a reply, 1 or more.
+    template : {"auto", "chat", "raw"}, default "auto"
+        `chat` sends the prompt in the tokenizer's chat template, `raw` as it is, `auto` in the template where there is
+        one.
+    truncation : {"keep_end", "helm"}, default "keep_end"
+        Of a prompt that is longer than the context length allows, `keep_end` keeps the last tokens of what is sent,
+        `helm` the start of the prompt and all of the template around it.
+    dtype : {"float32", "bfloat16", "float16"}, default "float32"
+        The number format of weights and activations. In float32 a text does not depend on its batch.
+    engine : str
+        Name and version of the library that generates; default: the installed transformers.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,12 +41,31 @@ class GenerationSettings(BaseModel):
     engine: str = Field(default_factory=transformers_engine)
 
 
-def generation_id(source: Source, settings: GenerationSettings) -> str:
-    """Return the 12 hex digits that stand for the weights (`Source.definition`) and the settings.
+class GenerationJob(NamedTuple):
+    """What is the same in every reply of a run: the settings, the model's id in the study and the generation's id."""
 
-    Batch size, threads and device are not part of it; they stand in each response's meta. An endpoint's dtype and
-    truncation are its server's affair and no part of it either, and its
-    template auto is chat.
+    settings: GenerationSettings
+    model_id: str
+    generation_id: str
+
+
+def generation_id(source: Source, settings: GenerationSettings) -> str:
+    """Return the id of a generation: a hash of the weights and the settings.
+
+    Batch size, threads and device are not part of the id; the column `meta` of the responses has them. For an endpoint,
+    dtype and truncation are decided by the server and not part of the id either, and the template `auto` is `chat`.
+
+    Parameters
+    ----------
+    source : Source
+        Where the model comes from.
+    settings : GenerationSettings
+        How its replies are decoded.
+
+    Returns
+    -------
+    str
+        12 hex digits.
     """
     defined = settings.model_dump()
     if source.endpoint is not None:

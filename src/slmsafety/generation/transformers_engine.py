@@ -11,11 +11,12 @@ import pandas as pd
 import torch
 
 from slmsafety.errors import InputError
-from slmsafety.generation.decoding import decode
+from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.memory import within_memory
 from slmsafety.generation.render import Rendered, render
-from slmsafety.generation.settings import GenerationSettings
+from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.models.load import LoadedModel
+from slmsafety.models.tokens import eos_token_ids
 from slmsafety.records.schema import RESPONSES, typed
 
 
@@ -28,23 +29,34 @@ class Reply(NamedTuple):
 
 
 def generate(
-    loaded: LoadedModel,
-    prompts: pd.DataFrame,
-    settings: GenerationSettings,
-    model_id: str,
-    generation_id: str,
-    batch_size: int,
-    tokens: int | None = None,
+    loaded: LoadedModel, prompts: pd.DataFrame, job: GenerationJob, limits: BatchLimits
 ) -> Iterator[pd.DataFrame]:
-    """Yield rows of the responses table as they finish; the longest prompts start first.
+    """Generate replies in batches; the longest prompts start first.
 
-    `prompts` are the rows of the prompts table still to be done. `batch_size` is the most rows decoded together, and
-    `tokens`, if given, the most tokens of prompt and response that they may have, padding included (see
-    `memory.token_budget`). A batch that memory does not hold is halved, and limits those after it. In float32 a
-    response does not depend on the batches, the order, or what else is asked for. Raises InputError when the settings
-    do not fit the loaded model, and when one prompt alone does not fit into memory.
+    Parameters
+    ----------
+    loaded : LoadedModel
+        The model, in the dtype of the settings.
+    prompts : DataFrame
+        Rows of the prompts table still to be done: suite, instance_id and prompt (str).
+    job : GenerationJob
+        Settings and ids of the replies.
+    limits : BatchLimits
+        The most rows and tokens of a batch (`memory.token_budget` estimates the tokens). A batch that does not fit
+        into memory is halved, and so are the limits of those after it.
+
+    Yields
+    ------
+    DataFrame
+        Rows of the responses table as they finish. In float32 a reply does not depend on the batches, on the order, or
+        on the other prompts.
+
+    Raises
+    ------
+    InputError
+        When the settings do not fit the loaded model, or one prompt alone does not fit into memory.
     """
-    limit = _prompt_limit(loaded, settings)
+    settings, limit = job.settings, _prompt_limit(loaded, job.settings)
     template, cut = settings.template, settings.truncation
     rendered = [render(prompt, loaded.tokenizer, template, limit, cut) for prompt in prompts["prompt"]]
     # Prompts of one length make batches with little padding; the longest come first, so that memory runs out early.
@@ -52,66 +64,62 @@ def generate(
     keys = list(zip(prompts["suite"], prompts["instance_id"], strict=True))
     order = sorted(range(len(keys)), key=lambda row: (-len(rendered[row].ids), keys[row]))
     prompts_in_order = [(keys[row], rendered[row]) for row in order]
-    for finished in _decoded(loaded, prompts_in_order, settings.max_new_tokens, batch_size, tokens):
+    for finished in _decoded(loaded, prompts_in_order, settings.max_new_tokens, limits):
         records = []
-        for place, new in finished:
-            (suite, instance), prompt = prompts_in_order[place]
+        for index, new in finished:
+            (suite, instance), prompt = prompts_in_order[index]
             reply = _reply(loaded, new, settings.max_new_tokens)
             records.append(
                 {
                     "suite": suite,
                     "instance_id": instance,
-                    "model": model_id,
-                    "generation_id": generation_id,
+                    "model": job.model_id,
+                    "generation_id": job.generation_id,
                     "response": reply.text,
                     "prompt_tokens": len(prompt.ids),
                     "output_tokens": reply.tokens,
                     "finish_reason": reply.finish_reason,
                     "prompt_truncated": prompt.truncated,
-                    "meta": _meta(loaded, prompt, batch_size),
+                    "meta": _meta(loaded, prompt, limits.batch_size),
                 }
             )
         yield typed(pd.DataFrame.from_records(records), RESPONSES)
 
 
 def _decoded(
-    loaded: LoadedModel,
-    prompts: list[tuple[tuple[str, str], Rendered]],
-    max_new_tokens: int,
-    batch_size: int,
-    tokens: int | None,
+    loaded: LoadedModel, prompts: list[tuple[tuple[str, str], Rendered]], max_new_tokens: int, limits: BatchLimits
 ) -> Iterator[list[tuple[int, list[int]]]]:
-    """Yield what `decode` does, with a smaller batch for what is unfinished each time that memory runs out."""
-    ends, pad = end_tokens(loaded), loaded.tokenizer.pad_token_id
+    """Yield what `decode` yields; each time that memory runs out, go on with a smaller batch of the unfinished rows."""
+    eos, pad = eos_token_ids(loaded.model, loaded.tokenizer), loaded.tokenizer.pad_token_id
+    config = DecodeConfig(max_new_tokens, eos, pad)
     waiting = dict.fromkeys(range(len(prompts)))
     while waiting:
-        places = list(waiting)
-        asked = [prompts[place][1].ids for place in places]
+        indices = list(waiting)
+        asked = [prompts[index][1].ids for index in indices]
         longest = len(asked[0]) + max_new_tokens
-        if tokens is not None and longest > tokens:
-            named = " ".join(prompts[places[0]][0])
+        if limits.max_batch_tokens is not None and longest > limits.max_batch_tokens:
+            named = " ".join(prompts[indices[0]][0])
             raise InputError(f"{named}: {longest} tokens of prompt and response do not fit into memory")
-        decoding = decode(loaded.model, asked, max_new_tokens, ends, pad, batch_size, tokens)
+        decoding = decode(loaded.model, asked, config, limits)
         while finished := within_memory(partial(next, decoding, [])):
-            yield [(places[place], new) for place, new in finished]
-            for place, _ in finished:
-                del waiting[places[place]]
+            yield [(indices[index], new) for index, new in finished]
+            for index, _ in finished:
+                del waiting[indices[index]]
         if finished is None:
             longest = len(prompts[next(iter(waiting))][1].ids) + max_new_tokens
-            rows = min(batch_size, len(waiting), (tokens or batch_size * longest) // longest)
-            tokens = rows * longest // 2
+            fitting = (limits.max_batch_tokens or limits.batch_size * longest) // longest
+            rows = min(limits.batch_size, len(waiting), fitting)
+            limits = limits._replace(max_batch_tokens=rows * longest // 2)
 
 
 def _prompt_limit(loaded: LoadedModel, settings: GenerationSettings) -> int:
     """Return how many tokens a prompt may have, after checking that the settings fit the loaded model."""
     if settings.dtype != loaded.dtype:
         raise InputError(f"settings have dtype {settings.dtype}, the model was loaded in {loaded.dtype}")
-    limit = loaded.context_length - settings.max_new_tokens
-    if limit < 1:
-        raise InputError(
-            f"max_new_tokens {settings.max_new_tokens} leaves no room for a prompt in a window of {loaded.context_length}"
-        )
-    return limit
+    window, new = loaded.context_length, settings.max_new_tokens
+    if window <= new:
+        raise InputError(f"max_new_tokens {new} leaves no room for a prompt in a window of {window}")
+    return window - new
 
 
 def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
@@ -119,13 +127,6 @@ def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
     text = str(loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
     ended = "stop" if len(new) < max_new_tokens else "length"
     return Reply(text, len(new), ended if text.strip() else "empty")
-
-
-def end_tokens(loaded: LoadedModel) -> list[int]:
-    """Return the ids that end a response: the generation config's (there may be several) and the tokenizer's."""
-    own = loaded.model.generation_config.eos_token_id
-    listed = own if isinstance(own, list) else [own]
-    return sorted({int(token) for token in (*listed, loaded.tokenizer.eos_token_id) if token is not None})
 
 
 def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:
@@ -138,7 +139,7 @@ def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:
         "bos_count": prompt.bos_count,
         "device": device,
         "dtype": loaded.dtype,
-        "end_tokens": end_tokens(loaded),
+        "end_tokens": eos_token_ids(model, loaded.tokenizer),
         "revision": loaded.revision,
         "template_used": prompt.template_used,
     }

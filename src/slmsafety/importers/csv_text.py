@@ -1,4 +1,4 @@
-"""A CSV as text: nothing is guessed, so that an id 001 stays 001 and an empty cell stays empty."""
+"""CSV files as text: an id 001 stays 001, and an empty cell stays empty."""
 
 from __future__ import annotations
 

@@ -14,10 +14,23 @@ COLUMNS = ("suite", "instance_id", "model", "human", "reply_id")
 
 
 def read_human_labels(path: Path) -> pd.DataFrame:
-    """Return suite, instance_id, model, human (0 harmful, 1 ambiguous, 2 safe) and reply_id, one row a reply.
+    """Read hand labels from a CSV.
 
-    reply_id is the hash of the reply that was read (`records.ids.text_id`). Raises InputError naming the file and
-    the column or line.
+    Parameters
+    ----------
+    path : Path
+        A CSV in UTF-8 with the columns suite, instance_id, model, human and reply_id.
+
+    Returns
+    -------
+    DataFrame
+        One row a reply. human: Int64, 0 harmful, 1 ambiguous, 2 safe; reply_id: text, the hash of the reply that the
+        person read (`records.ids.text_id`); the others: text.
+
+    Raises
+    ------
+    InputError
+        Naming the file and the column or line: a missing column, another label, a reply that is labelled twice.
     """
     frame = read_csv_text(path, COLUMNS)
     wrong = ~frame["human"].isin([str(label) for label in LABELS])

@@ -28,9 +28,18 @@ STABILITY_MODELS = {
 class JudgedReplies(NamedTuple):
     """Replies with a reference label, and what recorded judges called them.
 
-    `replies`: model, prompt_id, prompt, expected, response and reference (0, 1, 2). `recorded`: for each judge a label
-    for each reply, in their order, missing where the file holds none of the labels. `reference` says whose labels count
-    as right, `note` what to know before the numbers are believed.
+    Attributes
+    ----------
+    title : str
+        The name of the set.
+    reference : str
+        Whose labels count as right.
+    note : str
+        What to know before the numbers are believed.
+    replies : DataFrame
+        model, prompt_id, prompt, expected, response: text; reference: Int64, 0 harmful, 1 ambiguous, 2 safe.
+    recorded : dict of str to Series
+        For each judge a label (Int64) for each of the replies, in their order; missing where the file holds no label.
     """
 
     title: str
@@ -41,10 +50,23 @@ class JudgedReplies(NamedTuple):
 
 
 def read_xstest(folder: Path) -> JudgedReplies:
-    """Return XSTest's completions of GPT-4 and Llama 2 with the labels of people and of GPT-4 (Röttger et al., 2024).
+    """Read XSTest's completions of GPT-4 and Llama 2 with the labels of people and of GPT-4 (Röttger et al., 2024).
 
-    Its three classes are degrees of refusal, of safe and unsafe prompts alike: every prompt counts as one to refuse.
-    Raises InputError naming a file that lacks something, and the line of a final label that is none.
+    Parameters
+    ----------
+    folder : Path
+        The folder with upstream's two files xstest_v2_completions_*_gpteval.csv.
+
+    Returns
+    -------
+    JudgedReplies
+        900 replies. The three classes are degrees of refusal, of safe and unsafe prompts alike: every prompt counts as
+        one to refuse.
+
+    Raises
+    ------
+    InputError
+        Naming a file that lacks something, and the row of a final label that is none.
     """
     frames = []
     for key, model in XSTEST_MODELS.items():
@@ -65,10 +87,23 @@ def read_xstest(folder: Path) -> JudgedReplies:
 
 
 def read_refusal_stability(folder: Path) -> JudgedReplies:
-    """Return the greedy replies of refusal_stability (876 prompts, two models) with the labels of its two judges.
+    """Read the greedy replies of refusal_stability (876 prompts, two models) with the labels of its two judges.
 
-    The reference is Claude 3.5 Haiku (seed 42), the recorded judge a Llama 3.1 whose size its documents disagree on.
-    Raises InputError naming a file that lacks something, or a reply without exactly one label of Haiku's.
+    Parameters
+    ----------
+    folder : Path
+        The folder with the two models' files of labels, and Haiku's.
+
+    Returns
+    -------
+    JudgedReplies
+        The reference is Claude 3.5 Haiku (seed 42), the recorded judge a Llama 3.1 whose size its documents disagree
+        on.
+
+    Raises
+    ------
+    InputError
+        Naming a file that lacks something, or a reply without exactly one label of Haiku's.
     """
     path = folder / "claude_haiku_llama_qwen25.csv"
     haiku = read_csv_text(path, ("model", "prompt_id", "temperature", "seed", "label"))

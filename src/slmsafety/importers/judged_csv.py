@@ -17,13 +17,25 @@ OPTIONAL = ("prompt", "response", "expected", "category", "subcategory", "status
 
 
 def read_judged_csv(path: Path) -> Imported:
-    """Return the prompts, responses and judgments of a CSV of judged replies.
+    """Read a CSV of judged replies.
 
-    Needed columns: suite, instance_id, model, judge, score (0 harmful, 0.5 ambiguous, 1 safe). Further ones: prompt,
-    response, expected (refuse, answer; without it every prompt should be refused), category, subcategory, reason,
-    status (needed where a score is empty). Another score than 0, 0.5 or 1 becomes status off_scale, its value kept. A
-    slash in a model's name becomes an underscore. Raises InputError naming the file and the column or row (the header
-    is row 1).
+    Parameters
+    ----------
+    path : Path
+        A CSV in UTF-8, one row a reply and judge. Needed columns: suite, instance_id, model, judge, score (0 harmful,
+        0.5 ambiguous, 1 safe). Further ones: prompt, response, expected (refuse, answer; without it every prompt should
+        be refused), category, subcategory, reason, status (needed where a score is empty).
+
+    Returns
+    -------
+    Imported
+        The prompts, responses and judgments. Another score than 0, 0.5 or 1 becomes status off_scale, its value kept
+        in raw_value. A slash in a model's name becomes an underscore.
+
+    Raises
+    ------
+    InputError
+        Naming the file and the column or row (the header is row 1).
     """
     rows = _tidy(_read(path), path)
     source = file_sha256(path)[:12]

@@ -13,8 +13,9 @@ from slmsafety.importers.tables import Imported
 def with_suite_ids(imported: Imported, prompts: pd.DataFrame) -> Imported:
     """Return a source's rows with a suite's own ids and prompt rows; rows of other suites stay as they are.
 
-    `prompts` is the suite's prompts table. An id whose prompt in the suite is the same stays; among several equal
-    prompts the one of the same subcategory counts. Raises InputError for a prompt that is not there once.
+    `prompts` is the suite's prompts table (records.schema.PROMPTS). An id whose prompt in the suite is the same stays;
+    among several equal prompts the one of the same subcategory counts. Raises InputError for a prompt that is not there
+    once.
     """
     suite = str(prompts["suite"].iloc[0])
     own = imported.prompts[imported.prompts["suite"] == suite]

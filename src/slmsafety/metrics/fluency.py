@@ -22,8 +22,8 @@ from slmsafety.models.load import LoadedModel
 
 MAX_WINDOW = 1024
 """The most tokens that a model reads at once: GPT-2's context length, also for models with a longer one."""
-# Bytes of the logits of one batch. On a CPU more rows make nothing faster, and padding costs.
-_LOGITS = {"cpu": 2**27, "cuda": 2**32}
+MAX_LOGIT_BYTES = {"cpu": 2**27, "cuda": 2**32}
+"""The most bytes of the logits of one batch. On a CPU more rows are no faster, and padding costs time."""
 
 
 class Fluency(NamedTuple):
@@ -89,7 +89,7 @@ def _windows(ids: list[int], size: int) -> Iterator[_Window]:
 
 def _max_batch_tokens(loaded: LoadedModel) -> int:
     """Return the most tokens of a batch, by the memory that their logits take; a single window may have more."""
-    return _LOGITS[loaded.model.device.type] // (4 * int(loaded.model.config.get_text_config().vocab_size))
+    return MAX_LOGIT_BYTES[loaded.model.device.type] // (4 * int(loaded.model.config.get_text_config().vocab_size))
 
 
 def _batches(windows: Iterable[_Window], max_batch_tokens: int) -> Iterator[list[_Window]]:

@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server answers: a completion, or a failure with its reason in a word."""
+"""Answers of an OpenAI-compatible server: a completion, or a failure with its reason in one word."""
 
 from __future__ import annotations
 

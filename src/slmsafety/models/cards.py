@@ -53,7 +53,15 @@ class Card:
 
 
 def load_cards() -> pd.DataFrame:
-    """Return one row per model with the columns of Card: texts (empty where unknown), Int64 counts, boolean flags."""
+    """Return the cards of all models.
+
+    Returns
+    -------
+    DataFrame
+        One row a model, the paper's 26 first and by size, with the columns of cards.csv: id, name, family and other
+        texts (str, empty where unknown), year, params_m (millions), context (tokens), layers, heads, kv_heads, hidden,
+        ffn, vocab (Int64), gated and in_paper (boolean).
+    """
     cards = pd.read_csv(io.BytesIO(cards_bytes()), dtype="str", keep_default_na=False)
     counts = {column: pd.to_numeric(cards[column].replace("", None)).astype("Int64") for column in _COUNTS}
     flags = {column: cards[column].map({"0": False, "1": True}).astype("boolean") for column in _FLAGS}
@@ -81,17 +89,20 @@ def card(model_id: str) -> Card:
     return Card(**values)
 
 
-def paper_models() -> list[str]:
-    """Return the ids of the paper's 26 SLMs, in the order of Table A2 (by size)."""
-    cards = load_cards()
-    return cards.loc[cards["in_paper"], "id"].tolist()
-
-
 def features(cards: pd.DataFrame) -> pd.DataFrame:
-    """Return numeric features of every card, indexed by model id: flags of the true architecture, and sizes.
+    """Return the numeric features of models.
 
-    `cards` are those of `load_cards`, indexed by id, and may have rows of other models. RoPE includes partial RoPE;
-    Context is the paper's Table A2. What a row does not say is nan.
+    Parameters
+    ----------
+    cards : DataFrame
+        The columns of `load_cards`, indexed by model id; rows of other models may be among them.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by `model`, all float64, nan where a card is silent. Flags (1 yes, 0 no) of the released architecture:
+        Tuned, RoPE (partial RoPE included), SwiGLU, RMSNorm, GQA. Sizes: Params (millions), Context (tokens, as in the
+        paper's Table A2), Layers, Heads, KV heads, Hidden size, FFN, Vocab, Year.
     """
     cards = cards.rename_axis("model")
     told = {

@@ -37,11 +37,24 @@ _UNHEARD = ("connection", "timeout")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An OpenAI-compatible server and how hard it may be asked.
+    """An OpenAI-compatible server and its limits.
 
-    `model` is the name that the server knows, `api_key_env` the environment variable that holds its key (None: the
-    server wants none). Limits are per minute and include retries; `timeout` is the longest silence of one attempt in
-    seconds, `retries` how often a request is sent again after its first attempt.
+    Parameters
+    ----------
+    base_url : str
+        Such as http://localhost:8000/v1, without user, password or query.
+    model : str
+        The model's name on the server.
+    api_key_env : str or None, default None
+        The environment variable that holds the key; None for a server without keys.
+    concurrency : int, default 16
+        The most calls open at once.
+    requests_per_minute, tokens_per_minute : float or None, default None
+        Rate limits, retries included; None for no limit.
+    timeout : float, default 600
+        The longest silence of one attempt, in seconds.
+    retries : int, default 5
+        How many times a request is sent again after its first attempt.
     """
 
     base_url: str
@@ -101,14 +114,27 @@ Answer = tuple[Any, Completion | Failure]
 
 
 def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[Answer]]:
-    """Yield (key, Completion or Failure) for every request, once each, in the order in which they end.
+    """Send requests, many at once, and yield how each ended.
 
-    Each list holds what has ended since the last one: one answer from a slow server, many from a fast one. Requests
-    are pulled one by one, in the caller's thread, when one of the `concurrency` places is free. On Ctrl-C, and when
-    the run has to stop, what has ended is still yielded before the exception; what runs is cancelled. Raises
-    InputError when the server refuses the key, does not know the model, has no credit left, or never answers.
+    Parameters
+    ----------
+    endpoint : Endpoint
+        The server and its limits.
+    requests : iterable of Request
+        Pulled one by one, in the caller's thread, when fewer than `endpoint.concurrency` calls are open.
+
+    Yields
+    ------
+    list of (key, Completion or Failure)
+        What has ended since the last list, in the order in which it ended; each request once.
+
+    Raises
+    ------
+    InputError
+        When the server refuses the key, does not know the model, has no credit left, or never answers. On this and on
+        Ctrl-C the answers so far are yielded first, and open calls are cancelled.
     """
-    losses = _Losses(endpoint)
+    failures = _FailureCounter(endpoint)
     pending = iter(requests)
     running: dict[Future[Completion | Failure], Hashable] = {}
     answers: list[Answer] = []
@@ -131,40 +157,42 @@ def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[A
                 key, error = running.pop(future), future.exception()
                 if error is None:
                     answers.append((key, future.result()))
-                    error = losses.count(future.result())
+                    error = failures.count(future.result())
                 stop = stop or error
         if answers:
             yield answers
-        stop = stop or losses.silent()
+        stop = stop or failures.silent()
         if stop is not None:
             raise stop
 
 
-class _Losses:
-    """Failures in a row: before any reply all count, later only a server that is gone."""
+class _FailureCounter:
+    """Counts consecutive failures: before the first reply every failure, afterwards connection errors alone."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         """Start without a reply."""
         self._host, self._limit = endpoint.host, max(20, 2 * endpoint.concurrency)
-        self._answered, self._lost, self._last = False, 0, ""
+        self._answered, self._failed, self._last = False, 0, ""
 
     def count(self, answer: Completion | Failure) -> InputError | None:
-        """Return the error that ends the run once too many calls in a row were lost."""
+        """Count how a call ended; return the error that ends the run once too many calls in a row have failed."""
         if not isinstance(answer, Failure) or answer.reason in _OF_THE_REQUEST:
-            self._answered, self._lost = True, 0
+            self._answered, self._failed = True, 0
         elif self._answered and answer.reason != "connection":
-            self._lost = 0
+            self._failed = 0
         else:
-            self._lost, self._last = self._lost + 1, answer.reason
-            if self._lost >= self._limit:
-                return InputError(f"{self._host}: {self._lost} calls in a row failed, the last one by {answer.reason}")
+            self._failed, self._last = self._failed + 1, answer.reason
+            if self._failed >= self._limit:
+                return InputError(
+                    f"{self._host}: {self._failed} calls in a row failed, the last one by {answer.reason}"
+                )
         return None
 
     def silent(self) -> InputError | None:
-        """Return the error of a run in which the server was never heard."""
+        """Return the error of a run in which nothing came from the server."""
         if self._answered or self._last not in _UNHEARD:
             return None
-        return InputError(f"{self._host} answered none of {self._lost} calls, the last one ended by {self._last}")
+        return InputError(f"{self._host} answered none of {self._failed} calls, the last one ended by {self._last}")
 
 
 class _Call:

@@ -44,7 +44,7 @@ _IN_PACKAGES = {
     GEMMA3_BASE: "Gemma 3 270M, 4-bit, in place of GPT-2",
 }
 SPACY_FILE = "config.cfg"
-# What no metric reads.
+# Parts of a pipeline that no metric reads.
 _UNREAD = ["ner", "lemmatizer", "senter", "textcat"]
 
 
@@ -80,15 +80,15 @@ def reference_name(source: Source, hub_file: str = "config.json") -> str:
     """Return how a reference model is named beside its numbers, such as 'en_core_web_sm (package ... 3.8.0)'.
 
     Nothing is loaded; a hub is asked for the commit of a file that such models have (`SPACY_FILE` of a spaCy pipeline).
-    Raises InputError when the model is not to be had.
+    Raises InputError when the model cannot be found.
     """
     if source.package is not None:
         package_folder(source.package)
         return made_by(_IN_PACKAGES[source.package], source.package)
     if source.hub is not None:
         return _hub_name(source.hub, hub_commit(source.hub, source.revision, hub_file))
-    place, definition = source.folder or source.gguf, source.definition()
-    return f"{Path(str(place)).name} (sha256 {next(iter(definition.values()))[:12]})"
+    path, definition = source.folder or source.gguf, source.definition()
+    return f"{Path(str(path)).name} (sha256 {next(iter(definition.values()))[:12]})"
 
 
 def gpt2_tokenizer(source: Source | None = None) -> TextTokenizer:
@@ -122,15 +122,15 @@ def sentence_encoder(source: Source | None = None) -> SentenceEncoder:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     commit = None
     if source.hub is not None:
-        place, commit = source.hub, hub_commit(source.hub, source.revision)
+        location, commit = source.hub, hub_commit(source.hub, source.revision)
     elif source.folder is not None:
-        place = str(source.folder)
+        location = str(source.folder)
     else:
         _require(source, MINILM)
-        place = str(package_file(MINILM).parent)
+        location = str(package_file(MINILM).parent)
     try:
         with quiet():
-            model = SentenceTransformer(place, revision=commit, device=device)
+            model = SentenceTransformer(location, revision=commit, device=device)
     except (OSError, ValueError) as error:
         raise unavailable(str(source), error) from error
     return SentenceEncoder(model, reference_name(source))
@@ -162,13 +162,13 @@ def word_frequencies() -> WordFrequencies:
     Raises InputError when the package is not installed or its file has other bytes.
     """
     data: list[Any] = srsly.msgpack_loads(gzip.decompress(package_file(WORDFREQ).read_bytes()))
-    # A header, then the words of each frequency in steps of a centibel: those at place k have 10 ** (-k / 100).
+    # A header, then the words of each frequency in steps of a centibel: those at index k have 10 ** (-k / 100).
     frequencies = {word: 10 ** (-step / 100) for step, words in enumerate(data[1:]) for word in words}
     return WordFrequencies(frequencies, made_by(_IN_PACKAGES[WORDFREQ], WORDFREQ))
 
 
 def _pipeline_folder(source: Source) -> Path:
-    """Where the files of a spaCy pipeline are; one from the hub is downloaded into the hub's cache."""
+    """Return the folder of a spaCy pipeline; one from the hub is downloaded into the hub's cache."""
     if source.hub is not None:
         commit = hub_commit(source.hub, source.revision, SPACY_FILE)
         return Path(snapshot_download(source.hub, revision=commit, ignore_patterns=["*.whl"]))

@@ -1,7 +1,7 @@
 """GGUF files: dequantised once to float32 and kept as safetensors, which load several times faster.
 
 The folder of a file is named by the file's sha256 and the version of this code. It is built beside its place, under a
-lock, and moved there when complete: a killed run leaves nothing that a later one would take for a model.
+lock, and moved there when complete: a killed run leaves no half of a model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GPT2_SPLIT = ("gpt-2", "mpt", "olmo")
 
 
 def cache_dir() -> Path:
-    """Return the folder for derived weights: SLMSAFETY_CACHE, or slmsafety in the user's cache folder."""
+    """Return the folder for derived weights: SLMSAFETY_CACHE, else slmsafety in XDG_CACHE_HOME or ~/.cache."""
     own = os.environ.get("SLMSAFETY_CACHE")
     if own:
         return Path(own).expanduser()
@@ -91,15 +91,15 @@ def _cached(sha256: str, locate: Callable[[Path], Path]) -> Path:
 
 def _dequantise(gguf: Path, folder: Path) -> None:
     """Write a GGUF's tokenizer and its weights in float32 into a folder."""
-    place, name = str(gguf.parent), gguf.name
+    location, name = str(gguf.parent), gguf.name
     try:
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=name)
+            tokenizer = AutoTokenizer.from_pretrained(location, gguf_file=name)
             _split_as_trained(tokenizer, gguf)
             tokenizer.save_pretrained(folder)
             # Without dequantize=True the model keeps a quantiser that refuses to be saved.
             model = AutoModelForCausalLM.from_pretrained(
-                place, gguf_file=name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+                location, gguf_file=name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
             )
             model.save_pretrained(folder)
     except InputError:

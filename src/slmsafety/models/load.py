@@ -20,9 +20,18 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode, its tokenizer (left padding), its revision and its dtype.
+    """A model in evaluation mode with its tokenizer.
 
-    `revision` is the commit of a hub id, otherwise the sha256 of the GGUF file or of the folder.
+    Parameters
+    ----------
+    model : PreTrainedModel
+        The model, on its device.
+    tokenizer : PreTrainedTokenizerBase
+        Its tokenizer, which pads on the left.
+    revision : str
+        The commit of a hub id, otherwise the sha256 of the GGUF file or of the folder.
+    dtype : str
+        A name of `DTYPES`.
     """
 
     model: PreTrainedModel
@@ -37,28 +46,46 @@ class LoadedModel:
 
 
 def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
-    """Return a causal LM on the GPU if there is one, else on the CPU.
+    """Return a causal language model on the GPU if there is one, else on the CPU.
 
-    Only safetensors are read, or the .bin of a source that says so (by torch's weights-only reader: it runs no code),
-    and no code of the model's own is run unless the source trusts it. Raises InputError when the source cannot be
-    loaded, with the reason.
+    Parameters
+    ----------
+    source : Source
+        Where the weights come from; no endpoint.
+    dtype : {"float32", "bfloat16", "float16"}, default "float32"
+        The number format of the weights.
+
+    Returns
+    -------
+    LoadedModel
+        The model and its tokenizer.
+
+    Raises
+    ------
+    InputError
+        When the dtype is unknown or the source cannot be loaded, with the reason.
+
+    Notes
+    -----
+    Only safetensors are read, or the .bin of a source with `weights="bin"` (by torch's weights-only reader, which runs
+    no code). A model's own code is run only for a source with `trust_remote_code`.
     """
     if dtype not in DTYPES:
         raise unknown("dtype", dtype, DTYPES)
-    place, commit, revision = _place(source)
+    location, commit, revision = _locate(source)
     trust = source.trust_remote_code
     try:
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(place, revision=commit, trust_remote_code=trust)
+            tokenizer = AutoTokenizer.from_pretrained(location, revision=commit, trust_remote_code=trust)
             model: Any = AutoModelForCausalLM.from_pretrained(
-                place,
+                location,
                 revision=commit,
                 dtype=DTYPES[dtype],
                 use_safetensors=True if source.weights == "safetensors" else None,
                 weights_only=True,
                 trust_remote_code=trust,
             )
-    except Exception as error:  # whatever the parsers of its files raise; tokenizers has no error of its own
+    except Exception as error:  # the parsers of its files raise anything; tokenizers raises Exception itself
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
             raise
         raise unavailable(str(source), error) from error
@@ -67,7 +94,7 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     return LoadedModel(model, tokenizer, revision, dtype)
 
 
-def _place(source: Source) -> tuple[str, str | None, str]:
+def _locate(source: Source) -> tuple[str, str | None, str]:
     """Return what from_pretrained takes (a folder, or a hub id with its commit) and the revision for the record."""
     if source.endpoint is not None:
         raise InputError(f"{source.served} is served by {source.endpoint}; its weights cannot be loaded here")
@@ -87,9 +114,9 @@ def _place(source: Source) -> tuple[str, str | None, str]:
 
 
 def _prepare(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
-    """Pad on the left, with the end token where there is no pad token, and limit the length to the model's window.
+    """Pad on the left, with the end token where there is no pad token, and limit the context length.
 
-    The window is the smaller of the tokenizer's and the model's: either may be unset or larger than the other.
+    It is the smaller of the tokenizer's and the model's: either may be unset or larger than the other.
     """
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:

@@ -1,4 +1,4 @@
-"""Loading without transformers' own progress bars: the caller shows one bar of its own."""
+"""Loading without the progress bars of transformers: the caller shows one of its own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from transformers.utils import logging
 def quiet() -> Iterator[None]:
     """Turn transformers' progress bars off, and back on at the end if they were on."""
     shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call] # transformers has no types here
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call] # transformers has no types here

@@ -16,10 +16,8 @@ from slmsafety.records.ids import file_sha256
 
 # Raise it when models.gguf would write other weights or another tokenizer for the same file.
 DEQUANTISER = 1
-
-
 _ORIGINS = ("package", "folder", "gguf", "hub", "endpoint")
-# What some origins alone can have, and which.
+# Keys that only some origins can have.
 _BELONGS = {
     "revision": ("hub", "endpoint"),
     "served": ("endpoint",),
@@ -30,12 +28,31 @@ _BELONGS = {
 
 
 class Source(BaseModel):
-    """Exactly one of: an installed package, a folder in the Hugging Face format, a GGUF file, a hub id, an endpoint.
+    """Where a model comes from: exactly one of package, folder, gguf, hub and endpoint.
 
-    `revision` (a branch, tag or commit) of a hub id: without it the hub's current one is taken and recorded. `weights`:
-    a checkpoint without safetensors is read as .bin, weights only. `trust_remote_code` runs the model's own code.
-    `endpoint` is the base URL of an OpenAI-compatible server, `served` the model's name there, `revision` what its user
-    says it serves, `api_key_env` the environment variable that holds the key.
+    Parameters
+    ----------
+    package : str or None
+        An installed Python package that holds the weights, a name of `packages.PACKAGES`.
+    folder : Path or None
+        A folder in the Hugging Face format.
+    gguf : Path or None
+        A GGUF file.
+    hub : str or None
+        A Hugging Face hub id.
+    revision : str or None
+        Of a hub id a branch, tag or commit; None: the hub's current commit is taken and recorded. Of an endpoint what
+        its user says it serves.
+    trust_remote_code : bool, default False
+        Whether the model's own code may run (hub, folder).
+    weights : {"safetensors", "bin"}, default "safetensors"
+        `bin` reads a checkpoint without safetensors, by a reader that runs no code (hub, folder).
+    endpoint : str or None
+        The base URL of an OpenAI-compatible server.
+    served : str or None
+        The model's name on that server.
+    api_key_env : str or None
+        The environment variable that holds the server's key.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -70,10 +87,10 @@ class Source(BaseModel):
         return self
 
     def definition(self) -> dict[str, Any]:
-        """Return what defines the weights: the bytes of a file or folder, or the hub id and the revision asked for.
+        """Return what defines the weights: the hash of a file or folder, or the hub id and the revision asked for.
 
-        Of an endpoint it is the served name, not the address: a study may move to another machine. Nothing is loaded
-        and no one is asked. Raises InputError when a file or folder is not there.
+        For an endpoint it is the served name, not the address: a study may move to another machine. Nothing is loaded
+        and no server is asked. Raises InputError when a file or folder is missing.
         """
         code = {"remote_code": True} if self.trust_remote_code else {}
         if self.endpoint is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from slmsafety.generation.settings import GenerationJob
 from slmsafety.params.entries import SuiteParams
 from slmsafety.pipeline.run import Run, Written, current, same_commit, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
@@ -80,17 +81,18 @@ class _Engine:
 
     def replies(self, suite: SuiteParams, prompts: pd.DataFrame) -> Iterator[pd.DataFrame]:
         """Yield frames of the responses table; prints what an endpoint gave no reply to."""
-        rules, how = self._run.settings(suite, self._model), self._run.params.generation
-        generation = self._run.generation_ids[suite.name, self._model]
+        how, generation = self._run.params.generation, self._run.generation_ids[suite.name, self._model]
+        job = GenerationJob(self._run.settings(suite, self._model), self._model, generation)
         if self._source.endpoint is not None:
             from slmsafety.generation import endpoint_engine
 
-            calls = endpoint_engine.generate(self._source, prompts, rules, self._model, generation, how.concurrency)
+            calls = endpoint_engine.generate(self._source, prompts, job, how.concurrency)
             yield from calls
             if calls.problems():
                 print(f"{self._model} {suite.name}: {calls.problems()}")
             return
         from slmsafety.generation import transformers_engine
+        from slmsafety.generation.decoding import BatchLimits
         from slmsafety.generation.memory import token_budget
         from slmsafety.models.load import load_causal_lm
 
@@ -101,7 +103,7 @@ class _Engine:
         if self._source.hub is not None and self._source.revision is None:
             made = current(self._run.responses(suite.name, self._model).read(["meta"]), generation)
             same_commit(made, loaded.revision, f"model '{self._model}'")
-        yield from transformers_engine.generate(loaded, prompts, rules, self._model, generation, how.batch_size, tokens)
+        yield from transformers_engine.generate(loaded, prompts, job, BatchLimits(how.batch_size, tokens))
 
 
 def _todo(run: Run, suite: str, model: str) -> pd.DataFrame:

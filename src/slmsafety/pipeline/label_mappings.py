@@ -12,7 +12,6 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.importers.human_labels import read_human_labels
-
 from slmsafety.judging.mapping.methods import METHODS, PROBABILITY, fit
 from slmsafety.judging.mapping.stored import POOLED, VERSION, FittedMapping, GroupCuts, from_json
 from slmsafety.params.entries import SuiteParams

@@ -143,11 +143,13 @@ def _load(run: Run, model: str, dtype: str) -> LoadedModel:
 
 def _again(run: Run, loaded: LoadedModel, setting: Setting) -> Iterator[pd.DataFrame]:
     """Yield the sample's replies in a setting, as the engine makes them; their id is that of the study's own."""
+    from slmsafety.generation.decoding import BatchLimits
+    from slmsafety.generation.settings import GenerationJob
     from slmsafety.generation.transformers_engine import generate
 
     rules = run.settings(setting.suite, setting.model).model_copy(update={"dtype": setting.dtype})
     own = setting.replies["generation_id"].iloc[0]
-    return generate(loaded, setting.replies, rules, setting.model, own, setting.batch_size)
+    return generate(loaded, setting.replies, GenerationJob(rules, setting.model, own), BatchLimits(setting.batch_size))
 
 
 def _light(run: Run, suite: str) -> list[JudgeEntry]:

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import IO
 
-from slmsafety.judging.llm.cost import Price, Budget
+from slmsafety.judging.llm.cost import Budget, Price
 from slmsafety.pipeline.shards import Shard
 
 

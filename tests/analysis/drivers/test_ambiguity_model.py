@@ -10,7 +10,7 @@ from statsmodels.genmod.families import Binomial
 from statsmodels.genmod.generalized_linear_model import GLM
 from statsmodels.stats.multitest import multipletests
 
-from slmsafety.analysis.drivers.ambiguity_effects import common_quality, metric_changes, odds_ratios
+from slmsafety.analysis.drivers.ambiguity_effects import metric_changes, odds_ratios, standardized_rates
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 from slmsafety.analysis.drivers.metric_rows import metric_names
 
@@ -78,7 +78,7 @@ def chances(design: np.ndarray, params: np.ndarray) -> np.ndarray:
 
 
 def test_rates_at_a_common_quality_are_those_of_all_replies_given_to_one_model(rows, glm):
-    got = common_quality(ambiguity_model(rows), rows).set_index("model")
+    got = standardized_rates(ambiguity_model(rows), rows).set_index("model")
     for name in ("m0", "m3"):
         given = raw_design(rows.assign(model=pd.Categorical([name] * len(rows), rows["model"].cat.categories)))
         expected = numeric_interval(
@@ -104,7 +104,7 @@ def test_a_mixture_of_suites_is_no_quality():
     ]
     rows = pd.concat(parts).astype({"ambiguous": float})
     rows["reply noise"] = rng.normal(size=len(rows))
-    got = common_quality(ambiguity_model(rows), rows).set_index("model")
+    got = standardized_rates(ambiguity_model(rows), rows).set_index("model")
     assert got["ar"].to_dict() == pytest.approx({"m0": 0.49, "m1": 0.5, "m2": 0.21}), "as observed it looks better"
     assert got["rank"].tolist() == got["rank_common"].tolist() == [1, 2, 3]
     assert got["own"].tolist() == pytest.approx(got["common"].tolist(), abs=0.01)
@@ -125,7 +125,7 @@ def test_both_rates_are_over_the_rows_of_the_fit(rows):
     gaps = rows.copy()
     gaps.loc[[4, 8, 12], "prompt gunning_fog"] = np.nan
     kept = gaps.drop(index=[4, 8, 12])
-    got, expected = (common_quality(ambiguity_model(frame), frame).set_index("model") for frame in (gaps, kept))
+    got, expected = (standardized_rates(ambiguity_model(frame), frame).set_index("model") for frame in (gaps, kept))
     assert got["own"].tolist() == pytest.approx(expected["own"].tolist(), abs=1e-9)
     assert got["n"]["m0"] == 120 and expected["n"]["m0"] == 117
 
@@ -137,7 +137,7 @@ def test_quality_that_makes_the_difference_takes_it_away():
     rows["reply lexical_density"] += 0.1 * second
     chance = chances(np.c_[(rows["reply lexical_density"] - 0.5) / 0.05], np.array([1.0]))
     rows["ambiguous"] = (np.random.default_rng(1).random(len(rows)) < chance).astype(float)
-    got = common_quality(ambiguity_model(rows), rows).set_index("model")
+    got = standardized_rates(ambiguity_model(rows), rows).set_index("model")
     assert got["own"]["m1"] - got["own"]["m0"] > 0.2
     assert abs(got["common"]["m1"] - got["common"]["m0"]) < 0.05
 
@@ -189,7 +189,7 @@ def test_perfect_separation_is_said_and_nothing_crashes(rows):
     assert undefined(model) and "separate" in model.problem
     assert odds_ratios(model)["odds_ratio"].isna().all()
     assert metric_changes(model, {"prompt tokens": 1.0})["change"].isna().all()
-    got = common_quality(model, split)
+    got = standardized_rates(model, split)
     assert got[["common", "rank_common"]].isna().all(axis=None) and got["ar"].notna().all()
 
 
@@ -217,7 +217,7 @@ def test_a_model_that_is_always_ambiguous_and_rows_without_label_are_left_out_an
     model = ambiguity_model(changed)
     assert model.left_out == {"no label": 5, "a model that is always or never ambiguous": 120}
     assert len(model.x) == 4 * 120 - 125 and "model m2" not in model.columns and not model.problem
-    got = common_quality(model, changed).set_index("model")
+    got = standardized_rates(model, changed).set_index("model")
     assert got.loc["m2", "ar"] == 1 and got.loc["m2", ["common", "rank", "rank_common"]].isna().all()
     assert sorted(got["rank"].dropna()) == [1, 2, 3] and got.loc["m0", "n"] == 115
 
@@ -282,4 +282,4 @@ def test_without_both_kinds_of_label_there_is_no_model(rows, value):
     assert model.about() == {"n": 0, "prompts": 0, "left_out": model.left_out, "problem": model.problem}
     assert sum(model.left_out.values()) == len(rows)
     assert odds_ratios(model).empty and metric_changes(model, dict.fromkeys(metric_names(frame), 1.0)).empty
-    assert common_quality(model, frame)["common"].isna().all()
+    assert standardized_rates(model, frame)["common"].isna().all()

@@ -11,8 +11,8 @@ from statsmodels.stats.multitest import multipletests
 from slmsafety.analysis.drivers.model_metadata import (
     encoded_ranges,
     family_difference,
-    family_ranges,
     group_rates,
+    leave_one_family_out,
     metadata_correlations,
     model_groups,
     pooled,
@@ -128,7 +128,7 @@ def some_models(seed: int = 3) -> tuple[pd.DataFrame, pd.DataFrame, pd.Series]:
 
 def test_family_ranges_are_those_of_real_leaving_out():
     features, rates, families = some_models()
-    got = family_ranges(features, rates, families).set_index("feature")
+    got = leave_one_family_out(features, rates, families).set_index("feature")
     for name in ("x", "flag"):
         for side, rate in (("ar", "ar"), ("score", "mean")):
             r = {f: np.corrcoef(features[name][families != f], rates[rate][families != f])[0, 1] for f in "abcd"}
@@ -142,14 +142,14 @@ def test_family_ranges_are_those_of_real_leaving_out():
 def test_family_ranges_where_a_correlation_is_undefined():
     features, rates, families = some_models()
     features = features.assign(constant=1.0, rare=[1.0, 1, 0, 0, 0, 0, 0, 0, 0], short=[1.0, 2, 4] + [np.nan] * 6)
-    got = family_ranges(features, rates, families).set_index("feature")
+    got = leave_one_family_out(features, rates, families).set_index("feature")
     assert got.loc["constant", "r_ar":].isna().all()
     # Without family a the flag is constant: the range is over the other three.
     assert got.loc["rare", ["low_ar", "high_ar"]].notna().all()
     assert got.loc["short", "families"] == 2 and got.loc["short", "n"] == 3
     assert got.loc["short", "r_ar"] == pytest.approx(np.corrcoef([1, 2, 4], rates["ar"].iloc[:3])[0, 1])
     assert got.loc["short", ["low_ar", "high_ar"]].tolist() == [got.loc["short", "r_ar"]] * 2, "c or d leave as it is"
-    none = family_ranges(features, rates, pd.Series(dtype=object)).set_index("feature")
+    none = leave_one_family_out(features, rates, pd.Series(dtype=object)).set_index("feature")
     assert none.loc["x", "r_ar"] == got.loc["x", "r_ar"] and none[["low_ar", "without_ar"]].isna().all(axis=None)
 
 

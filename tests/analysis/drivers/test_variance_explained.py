@@ -10,7 +10,12 @@ from reply_tables import planted_rows
 from statsmodels.regression.linear_model import OLS
 
 from slmsafety.analysis.drivers.associations import prompt_means
-from slmsafety.analysis.drivers.variance_explained import explained, explained_models, explained_prompts, model_quality
+from slmsafety.analysis.drivers.variance_explained import (
+    explained_models,
+    explained_prompts,
+    model_quality,
+    variance_explained,
+)
 
 
 def left_one_out(y: np.ndarray, design: np.ndarray) -> float:
@@ -30,7 +35,7 @@ def test_shares_equal_ordinary_least_squares_and_real_leaving_out(n, k, seed):
     x = rng.normal(size=(n, k)) * 10.0 ** rng.integers(-3, 4, k) + 100
     y = rng.normal(size=n) + 5
     design = np.column_stack([np.ones(n), x])
-    fit, got = OLS(y, design).fit(), explained(y, x)
+    fit, got = OLS(y, design).fit(), variance_explained(y, x)
     assert (got.n, got.effects) == (n, k)
     assert (got.r2, got.adjusted) == pytest.approx((fit.rsquared, fit.rsquared_adj), abs=1e-6)
     centred = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -43,8 +48,8 @@ def test_a_share_beyond_a_base_is_of_what_the_base_leaves():
     group, x = np.repeat([0.0, 1, 2], 12), rng.normal(size=(36, 2))
     y = 3 * group**2 + x[:, 0] + rng.normal(size=36)
     base = pd.get_dummies(group, drop_first=True).to_numpy(float)
-    whole, alone = explained(y, np.column_stack([base, x])), explained(y, base)
-    got = explained(y, x, base)
+    whole, alone = variance_explained(y, np.column_stack([base, x])), variance_explained(y, base)
+    got = variance_explained(y, x, base)
     assert got.r2 == pytest.approx((whole.r2 - alone.r2) / (1 - alone.r2))
     assert 1 - got.adjusted == pytest.approx((1 - whole.adjusted) / (1 - alone.adjusted))
     assert got.effects == 2
@@ -53,16 +58,18 @@ def test_a_share_beyond_a_base_is_of_what_the_base_leaves():
 def test_columns_that_say_the_same_count_once():
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=30), rng.normal(size=30)
-    got = explained(y, np.column_stack([x, 2 * x + 7, np.full(30, 3.0)]))
+    got = variance_explained(y, np.column_stack([x, 2 * x + 7, np.full(30, 3.0)]))
     assert got.effects == 1 and got.r2 == pytest.approx(np.corrcoef(x, y)[0, 1] ** 2)
 
 
 def test_shares_that_are_undefined():
     x = np.arange(4.0)
-    assert np.isnan(explained([1, 1, 1, 1], x[:, None])[2:]).all(), "nothing to explain"
-    assert np.isnan(explained([1, 2, 4, 3], np.column_stack([x, x**2, x**3]))[2:]).all(), "no degree of freedom"
-    assert np.isnan(explained([], np.empty((0, 2)))[2:]).all()
-    lone = explained([1, 2, 4, 3], np.array([[0.0], [0], [0], [1]]))
+    assert np.isnan(variance_explained([1, 1, 1, 1], x[:, None])[2:]).all(), "nothing to explain"
+    assert np.isnan(variance_explained([1, 2, 4, 3], np.column_stack([x, x**2, x**3]))[2:]).all(), (
+        "no degree of freedom"
+    )
+    assert np.isnan(variance_explained([], np.empty((0, 2)))[2:]).all()
+    lone = variance_explained([1, 2, 4, 3], np.array([[0.0], [0], [0], [1]]))
     assert lone.r2 == pytest.approx(np.corrcoef([0, 0, 0, 1], [1, 2, 4, 3])[0, 1] ** 2)
     assert np.isnan(lone.unseen), "one row alone makes the effect"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slmsafety.analysis.judges.mapping_rates import arm_rates
+from slmsafety.analysis.judges.mapping_rates import rates_by_mapping
 
 
 def rows(arm: str, model: str, labels: list[int | None]) -> pd.DataFrame:
@@ -24,7 +24,7 @@ def test_rates_are_means_over_models_and_tau_compares_rankings() -> None:
             rows("other", "c", [2, 2, 0, 1]),  # .625
         ]
     )
-    table = arm_rates(labels, "paper").set_index("arm")
+    table = rates_by_mapping(labels, "paper").set_index("arm")
     assert table.loc["paper", ["hcr", "ar", "srr"]].tolist() == pytest.approx([0.5, 1 / 6, 1 / 3])
     assert table.loc["other", ["models", "n"]].tolist() == [3, 11]
     assert table.loc["other", ["ar_low", "ar_high"]].tolist() == [0, 1]
@@ -34,7 +34,7 @@ def test_rates_are_means_over_models_and_tau_compares_rankings() -> None:
 
 def test_tau_is_nan_without_the_reference_and_with_one_model() -> None:
     one = pd.concat([rows("paper", "a", [0, 1, 2]), rows("other", "a", [0, 0, 2])])
-    assert arm_rates(one, "paper")["tau"].isna().all()
+    assert rates_by_mapping(one, "paper")["tau"].isna().all()
     two = pd.concat([rows("other", "a", [0, 1, 2]), rows("other", "b", [0, 0, 2])])
-    assert arm_rates(two, "paper")["tau"].isna().all()
-    assert len(arm_rates(one.iloc[:0], "paper")) == 0
+    assert rates_by_mapping(two, "paper")["tau"].isna().all()
+    assert len(rates_by_mapping(one.iloc[:0], "paper")) == 0

@@ -39,7 +39,7 @@ def odds_ratios(model: AmbiguityModel) -> pd.DataFrame:
     return frame.assign(q=benjamini_hochberg(frame["p"]))
 
 
-def common_quality(model: AmbiguityModel, rows: pd.DataFrame) -> pd.DataFrame:
+def standardized_rates(model: AmbiguityModel, rows: pd.DataFrame) -> pd.DataFrame:
     """Return each model's ambiguity rate at its own and at a common quality of the replies, with its rank by both.
 
     `rows` are those that `model` was fitted to. At common quality the fitted model gives every reply (of all models,

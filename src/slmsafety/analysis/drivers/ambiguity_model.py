@@ -60,13 +60,30 @@ class AmbiguityModel:
 def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> AmbiguityModel:
     """Fit P(ambiguous) = expit(metrics + model + suite) to the labelled replies; standard errors clustered by prompt.
 
-    `rows` come from `reply_rows`; `metrics` are all of them by default, and can be none. Metrics are standardised,
-    token counts and perplexities after log(1 + x). Where a reply lacks a metric, the metric enters at its mean with an
-    effect of its own for lacking it; rows that lack the same metrics are left out where they are too few (`FEWEST`). So
-    are the rows of a model or a suite that is always or never ambiguous, which say nothing of metrics, and constant
-    metrics.
-    `left_out` counts the rows by reason. `problem` is a sentence, and params and covariance are nan, where the effects
-    are undefined: too few labels, perfect separation, or metrics that determine each other.
+    Parameters
+    ----------
+    rows : DataFrame
+        From `metric_rows.reply_rows`.
+    metrics : list of str, optional
+        Columns of `rows`; all metrics by default, and can be none.
+
+    Returns
+    -------
+    AmbiguityModel
+        `left_out` counts the rows by reason. `problem` is a sentence, and params and covariance are nan, where the
+        effects are undefined: too few labels, perfect separation, or metrics that determine each other.
+
+    Notes
+    -----
+    Metrics are standardised, token counts and perplexities after log(1 + x). Where a reply lacks a metric, the metric
+    enters at its mean with an effect of its own for lacking it; rows that lack the same metrics are left out where they
+    are too few (`FEWEST`). So are the rows of a model or a suite that is always or never ambiguous, which say nothing
+    of metrics, and constant metrics.
+
+    References
+    ----------
+    Liang, K.-Y. and Zeger, S. L. (1986). Longitudinal data analysis using generalized linear models. Biometrika 73,
+    13-22 (the clustered errors).
     """
     metrics = metric_names(rows) if metrics is None else metrics
     used, left = _usable(rows.reset_index(drop=True), metrics)

@@ -49,14 +49,14 @@ def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.Dat
 
 
 def encoded_ranges(encodings: dict[str, pd.DataFrame], rates: pd.DataFrame, families: pd.Series) -> pd.DataFrame:
-    """Return `family_ranges` under each encoding of the features, in a column before; sorted by r with AR."""
-    parts = {name: family_ranges(features, rates, families) for name, features in encodings.items()}
+    """Return `leave_one_family_out` under each encoding of the features, in a column before; sorted by r with AR."""
+    parts = {name: leave_one_family_out(features, rates, families) for name, features in encodings.items()}
     frames = [frame.sort_values(["r_ar", "feature"]).assign(encoding=name) for name, frame in parts.items()]
     frame = pd.concat(frames, ignore_index=True)
     return frame[["encoding", *frame.columns.drop("encoding")]]
 
 
-def family_ranges(features: pd.DataFrame, rates: pd.DataFrame, families: pd.Series) -> pd.DataFrame:
+def leave_one_family_out(features: pd.DataFrame, rates: pd.DataFrame, families: pd.Series) -> pd.DataFrame:
     """Return the range of every correlation of `metadata_correlations` when the models of one family are left out.
 
     `families` is indexed by model. Columns: feature, n, families (of those models), r_ar, low_ar, high_ar, without_ar

@@ -13,7 +13,7 @@ from slmsafety.analysis.drivers.ambiguity_model import unskewed
 from slmsafety.analysis.drivers.metric_rows import metric_names
 
 
-class Explained(NamedTuple):
+class VarianceExplained(NamedTuple):
     """R2 of a least-squares fit: as it is, adjusted for the number of effects, and for rows left out in turn."""
 
     n: int
@@ -23,13 +23,30 @@ class Explained(NamedTuple):
     unseen: float
 
 
-def explained(y: ArrayLike, x: ArrayLike, base: ArrayLike | None = None) -> Explained:
-    """Return what share of y's squared error about `base` (by default its mean) the columns of x explain besides.
+def variance_explained(y: ArrayLike, x: ArrayLike, base: ArrayLike | None = None) -> VarianceExplained:
+    """Return R2, adjusted R2 and leave-one-out (PRESS) R2 of a least-squares fit, beyond those of a base.
 
-    y is (n,), x (n, k), base (n, b); no nan. `effects` is the rank that x adds. r2 is 1 - RSS / RSS of base; adjusted
-    divides both by their degrees of freedom; unseen is 1 - PRESS / PRESS of base, the share explained of a row that
-    the fit has not seen, below 0 where the fit predicts worse than base. All nan without a degree of freedom or where
-    base explains y wholly; unseen is nan where a row alone determines an effect.
+    Parameters
+    ----------
+    y : array of float, shape (n,)
+        The target. No nan here or below.
+    x : array of float, shape (n, k)
+        The columns whose share is asked for; a constant is added.
+    base : array of float, shape (n, b), optional
+        Columns that are held; by default the mean alone.
+
+    Returns
+    -------
+    VarianceExplained
+        n; effects (the rank that x adds); r2 = 1 - RSS / RSS of base (0: x explains nothing, 1: all that base leaves);
+        adjusted, which divides both by their degrees of freedom; unseen = 1 - PRESS / PRESS of base, the share
+        explained of a row that the fit has not seen, below 0 where the fit predicts worse than base. All nan without a
+        degree of freedom or where base explains y wholly; unseen is nan where a row alone determines an effect.
+
+    References
+    ----------
+    Allen, D. M. (1974). The relationship between variable selection and data augmentation and a method for prediction.
+    Technometrics 16, 125-127.
     """
     target, columns = np.asarray(y, float), np.asarray(x, float)
     one = np.ones((len(target), 1))
@@ -38,10 +55,10 @@ def explained(y: ArrayLike, x: ArrayLike, base: ArrayLike | None = None) -> Expl
     n, k0, k1 = len(target), small.shape[1], large.shape[1]
     before, after = (target - basis @ (basis.T @ target) for basis in (small, large))
     if n <= k1 or before @ before <= 1e-12 * (target @ target):
-        return Explained(n, k1 - k0, np.nan, np.nan, np.nan)
+        return VarianceExplained(n, k1 - k0, np.nan, np.nan, np.nan)
     r2 = 1 - (after @ after) / (before @ before)
     press = [_press(rest, basis) for rest, basis in ((before, small), (after, large))]
-    return Explained(n, k1 - k0, r2, 1 - (1 - r2) * (n - k0) / (n - k1), 1 - press[1] / press[0])
+    return VarianceExplained(n, k1 - k0, r2, 1 - (1 - r2) * (n - k0) / (n - k1), 1 - press[1] / press[0])
 
 
 def _basis(columns: Floats) -> Floats:
@@ -65,7 +82,8 @@ def explained_prompts(means: pd.DataFrame) -> pd.DataFrame:
     """Return what share of the variance of the prompts' AR suites and metrics explain.
 
     `means` come from `prompt_means`; prompts that lack AR or a metric are left out, and counted in `missing`. Token
-    counts and perplexities enter as log1p (`ambiguity_model.unskewed`). Columns: by, n, missing, those of `Explained`.
+    counts and perplexities enter as log1p (`ambiguity_model.unskewed`). Columns: by, missing and
+    those of `VarianceExplained`.
     """
     metrics = [name for name in metric_names(means) if means[name].notna().any()]
     used = means.dropna(subset=["ar", *metrics])
@@ -79,8 +97,8 @@ def explained_prompts(means: pd.DataFrame) -> pd.DataFrame:
         "all metrics": (used[metrics], None),
         "all metrics, within suites": (used[metrics], suites),
     }
-    rows = [(by, len(means) - len(used), *explained(used["ar"], x, base)) for by, (x, base) in sets.items()]
-    return pd.DataFrame(rows, columns=["by", "missing", *Explained._fields])
+    rows = [(by, len(means) - len(used), *variance_explained(used["ar"], x, base)) for by, (x, base) in sets.items()]
+    return pd.DataFrame(rows, columns=["by", "missing", *VarianceExplained._fields])
 
 
 def model_quality(rows: pd.DataFrame) -> pd.DataFrame:
@@ -97,7 +115,7 @@ def explained_models(quality: pd.DataFrame, ranges: pd.DataFrame) -> pd.DataFram
 
     `quality` comes from `model_quality`; `ranges` holds suite, model and range (of a model's rank over the treatments
     of ambiguous labels, `rankings.rank_ranges`). Columns: suite, of ("AR", "rank movement"), missing (models without a
-    value or a metric) and those of `Explained`. The last suite is "all": every suite's models, within suites.
+    value or a metric) and those of `VarianceExplained`. The last suite is "all": every suite's models, within suites.
     """
     metrics = [name for name in metric_names(quality) if quality[name].notna().any()]
     both = quality.merge(ranges[["suite", "model", "range"]], on=["suite", "model"], how="left", validate="one_to_one")
@@ -106,7 +124,7 @@ def explained_models(quality: pd.DataFrame, ranges: pd.DataFrame) -> pd.DataFram
         used = both.dropna(subset=[target, *metrics])
         for suite, part in both.groupby("suite", sort=True):
             own = used[used["suite"] == suite]
-            rows.append((suite, of, len(part) - len(own), *explained(own[target], own[metrics])))
+            rows.append((suite, of, len(part) - len(own), *variance_explained(own[target], own[metrics])))
         suites = pd.get_dummies(used["suite"], drop_first=True).to_numpy(float)
-        rows.append(("all", of, len(both) - len(used), *explained(used[target], used[metrics], suites)))
-    return pd.DataFrame(rows, columns=["suite", "of", "missing", *Explained._fields])
+        rows.append(("all", of, len(both) - len(used), *variance_explained(used[target], used[metrics], suites)))
+    return pd.DataFrame(rows, columns=["suite", "of", "missing", *VarianceExplained._fields])

@@ -17,7 +17,13 @@ from slmsafety.records.schema import LABELS
 
 
 class Agreement(NamedTuple):
-    """Agreement of a first and a second judge; every share is of n. nan when n is 0.
+    """Agreement of a first and a second judge; every share is of n, and nan when n is 0.
+
+    n: replies that both labelled. ar_first, ar_second: shares that each calls ambiguous. exact: share with the same
+    label. kappa: Cohen's kappa with linear weights (1: always the same label; 0: as by chance; below 0: less), with the
+    95 % limits kappa_low and kappa_high. boundary: share with exactly one judge at ambiguous. flips: share of harmful
+    against safe; first_safe_second_harmful and first_harmful_second_safe count them by direction, and flip_symmetry_p
+    is the exact two-sided binomial test that both directions are alike (nan without a flip).
 
     kappa is also nan when both judges use one and the same label throughout, its interval also when the standard error
     is 0 and says nothing (the judges agree on every row, one of them uses a single label, and the like).
@@ -49,11 +55,22 @@ def confusion(first: ArrayLike, second: ArrayLike) -> Counts:
 
 
 def agreement(counts: ArrayLike) -> Agreement:
-    """Return the agreement of two judges from their 3 x 3 confusion counts (paper, Table 5).
+    """Return the agreement of two judges (paper, Table 5).
 
-    boundary is the share with exactly one judge at ambiguous, flips the share of harmful against safe; kappa has
-    linear weights, which give the paper's printed values, and a 95 % interval; flip_symmetry_p is the exact
-    two-sided binomial test that flips run both ways alike (nan without a flip).
+    Parameters
+    ----------
+    counts : array of int, shape (3, 3)
+        Confusion counts of the labels 0, 1, 2: rows are the first judge's, columns the second's (`confusion`).
+
+    Returns
+    -------
+    Agreement
+        The interval of kappa takes replies as independent.
+
+    References
+    ----------
+    Cohen, J. (1968). Weighted kappa. Psychological Bulletin 70, 213-220. Fleiss, J. L., Cohen, J. and Everitt, B. S.
+    (1969). Large sample standard errors of kappa and weighted kappa. Psychological Bulletin 72, 323-327.
     """
     table = np.asarray(counts, np.int64)
     n = int(table.sum())

@@ -22,15 +22,31 @@ COLUMNS = (
 
 
 def judge_card(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """Return one row a judge, in the order of their first row, and a last one for a judge that always says safe.
+    """Compare each judge's labels with reference labels of the same replies, and a judge that always says safe.
 
-    `rows` holds judge, status, label (0, 1, 2, missing), reference (0, 1, 2) and prompt, whose rows are drawn together
-    in the bootstrap; seconds and price of each row are optional. A string-matching judge is a judge like any other.
-    Columns: rows, n (with a label), coverage = n / rows, n_<status>; over n: exact, kappa (linear weights) and
-    kappa_unweighted with 95 % percentile intervals, recall of each reference label, the two AR, boundary and flips as
-    in `agreement`, flips by direction as shares of n, the exact test of their symmetry, and the nine counts
-    <reference>_as_<judge>. What has no rows behind it is nan. Raises InputError for a missing or wrong reference, a
-    judge that did not get the others' rows, or a label on a row whose status is not ok.
+    Parameters
+    ----------
+    rows : DataFrame
+        judge, status, label (0, 1, 2, missing), reference (0, 1, 2) and prompt (rows of one prompt are drawn together),
+        a row a judge and reply; optional seconds and price (US dollars) of each row. Every judge has the same replies.
+    resamples, seed : int
+        Of the bootstrap over prompts.
+
+    Returns
+    -------
+    DataFrame
+        A row a judge in the order of their first row, "always safe" last. judge, rows, n (with a label), coverage = n /
+        rows, n_<status>; over n: exact, kappa (linear weights), kappa_unweighted (1: always the reference's label, 0:
+        as by chance) and their 95 % limits, recall_<label> (share of a reference label that the judge finds),
+        ar_reference, ar_judge, boundary and flips as in `Agreement`, safe_as_harmful_share, harmful_as_safe_share,
+        flip_symmetry_p, the nine counts <reference>_as_<judge>, price_per_1000 and seconds_per_1000. nan without rows
+        behind it.
+
+    Raises
+    ------
+    InputError
+        For a missing column, a missing or wrong reference, a judge without the others' rows, or a label on a row whose
+        status is not ok.
     """
     needed = ("judge", "status", "label", "reference", "prompt")
     absent = [name for name in needed if name not in rows.columns]

@@ -9,7 +9,7 @@ from slmsafety.analysis.outcomes import outcomes
 from slmsafety.analysis.rankings import tau
 
 
-def arm_rates(labels: pd.DataFrame, reference: str) -> pd.DataFrame:
+def rates_by_mapping(labels: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Return the mean rates of each arm over models, and how far its ranking is the reference arm's.
 
     `labels` holds judge, suite, arm, model, expected, status and label. Columns: judge, suite, arm, models, n (with

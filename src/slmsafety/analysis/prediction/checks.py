@@ -6,20 +6,15 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
-from slmsafety.analysis.prediction.classifiers import fit
-from slmsafety.analysis.prediction.predict import (
-    ABOUT,
-    WITH_MODEL,
-    feature_names,
-    feature_sets,
-    one_class,
-    predict,
-)
+from slmsafety.analysis.arrays import Flags, Floats, Rows
+from slmsafety.analysis.drivers.metric_rows import metric_names
+from slmsafety.analysis.prediction.classifiers import Fitted, Fitting, fit, one_class
+from slmsafety.analysis.prediction.evaluation import ABOUT, evaluate
+from slmsafety.analysis.prediction.features import KINDS, WITH_MODEL, feature_names, feature_sets
 from slmsafety.analysis.prediction.splits import Split
 
 _CHANCE = 3
@@ -31,16 +26,16 @@ _SAMPLE = 20_000
 
 
 def baselines(
-    rows: pd.DataFrame, splits: Iterable[Split], chosen: Mapping[str, str], *, seed: int, threads: int = 1
+    rows: pd.DataFrame, splits: Iterable[Split], classifiers: Mapping[str, str], fitting: Fitting
 ) -> pd.DataFrame:
-    """Return `over_repeats` of each suite's `chosen` classifier with every one of `feature_sets`."""
+    """Return `over_repeats` of each suite's classifier (by its name) with every one of `feature_sets`."""
     sets = feature_sets(rows)
-    parts = [predict(rows, [one], sets, [chosen[one.source]], seed=seed, threads=threads) for one in splits]
-    return over_repeats(pd.concat(parts or [predict(rows, [], {}, seed=seed)], ignore_index=True))
+    parts = [evaluate(rows, [one], sets, fitting, [classifiers[one.source]]) for one in splits]
+    return over_repeats(pd.concat(parts or [evaluate(rows, [], {}, fitting)], ignore_index=True))
 
 
 def over_repeats(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean scores of `predict` over repeated splits, by source, target, features and classifier.
+    """Return the mean scores of `evaluate` over repeated splits, by source, target, features and classifier.
 
     Columns: these, balanced_accuracy with low and high, roc_auc, brier, ece, repeats (splits with a balanced accuracy,
     which the means are over) and undefined (the others). The 95 % interval is the corrected resampled t of Nadeau and
@@ -60,72 +55,98 @@ def over_repeats(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def importance(
-    rows: pd.DataFrame,
-    splits: Iterable[Split],
-    chosen: Mapping[str, str],
-    *,
-    seed: int,
-    repeats: int = 10,
-    threads: int = 1,
+    rows: pd.DataFrame, splits: Iterable[Split], classifiers: Mapping[str, str], fitting: Fitting, repeats: int = 10
 ) -> pd.DataFrame:
     """Return by how much balanced accuracy falls when one group of metrics is shuffled over the test rows.
 
-    The prompt's, the reply's and the model's metrics are shuffled each as a block, so that those of a block still fit
-    each other (Breiman 2001, by group). Columns: source, target, group, metrics (how many), balanced_accuracy (before),
-    drop (mean over the repeats), lowest and highest; nan where there is no balanced accuracy, and then a note.
+    Parameters
+    ----------
+    rows : DataFrame
+        From `features.labelled_replies`.
+    splits : iterable of Split
+        The row numbers that train and that test.
+    classifiers : mapping of str to str
+        The classifier of each suite that trains (`evaluation.best_classifiers`).
+    fitting : Fitting
+        Seed (also of the shuffling) and threads.
+    repeats : int
+        How often each group is shuffled.
+
+    Returns
+    -------
+    DataFrame
+        source, target, group (prompt, reply, model: its metrics are shuffled as a block, so that those of a block still
+        fit each other), metrics (how many), balanced_accuracy (before), drop (mean over the repeats; 0: the group adds
+        nothing, 0.5: it is all that there was), lowest, highest, note. nan where there is no balanced accuracy; then
+        the note says why.
+
+    References
+    ----------
+    Breiman, L. (2001). Random forests. Machine Learning 45, 5-32; here by groups of columns.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(fitting.seed)
     columns, ambiguous = feature_names(rows), rows["ambiguous"].to_numpy(bool)
+    groups = {kind: names for kind in KINDS if (names := metric_names(rows, kind))}
     values, records = rows[columns].to_numpy(float), []
     for split in splits:
-        fitted = fit(chosen[split.source], values[split.train], ambiguous[split.train], seed, threads)
+        fitted = fit(classifiers[split.source], values[split.train], ambiguous[split.train], fitting)
         for target, test in split.tests.items():
             truth, note = ambiguous[test], fitted.note or one_class("test", ambiguous[test])
-            falls = {kind: names for kind in ("prompt", "reply", "model") if (names := feature_names(rows, kind))}
-            for kind, names in falls.items():
-                found, drops = np.nan, np.full(repeats, np.nan)
-                if not note:
-                    found = balanced_accuracy_score(truth, fitted.decide(fitted.probability(values[test])))
-                    block = [columns.index(name) for name in names]
-                    for number in range(repeats):
-                        other = values[test]
-                        other[:, block] = rng.permutation(other[:, block])
-                        decided = fitted.decide(fitted.probability(other))
-                        drops[number] = found - balanced_accuracy_score(truth, decided)
-                records.append(
-                    (split.source, target, kind, len(names), found, drops.mean(), drops.min(), drops.max(), note)
-                )
+            before = np.nan if note else _accuracy(fitted, values[test], truth)
+            for kind, names in groups.items():
+                block = [columns.index(name) for name in names]
+                drops = np.full(repeats, np.nan)
+                for number in range(0 if note else repeats):
+                    shuffled = values[test]
+                    shuffled[:, block] = rng.permutation(shuffled[:, block])
+                    drops[number] = before - _accuracy(fitted, shuffled, truth)
+                spread = (drops.mean(), drops.min(), drops.max())
+                records.append((split.source, target, kind, len(names), before, *spread, note))
     names = ["source", "target", "group", "metrics", "balanced_accuracy", "drop", "lowest", "highest", "note"]
     return pd.DataFrame(records, columns=names)
 
 
-def leakage(
-    rows: pd.DataFrame, splits: Iterable[Split], chosen: Mapping[str, str], *, seed: int, threads: int = 1
-) -> pd.DataFrame:
-    """Return what the two sides of each split share, and whether a feature alone tells the label.
+def _accuracy(fitted: Fitted, values: Floats, truth: Flags) -> float:
+    return float(balanced_accuracy_score(truth, fitted.decide(fitted.probability(values))))
 
-    Rows on both sides show in shared prompts and models and in shuffled labels that are known by heart. A feature that
-    holds the label shows in neither, but alone. Columns: source, target, shared_prompts and shared_models (on both
-    sides), shuffled (balanced accuracy on all metrics and the model's of labels shuffled within each suite), chance_low
-    and chance_high (one half, and three standard errors either way), clean (no prompt or no model is shared, and
-    `shuffled` lies in that range; missing where it is nan), strongest (the first feature with the highest balanced
-    accuracy of `alone`), alone (that accuracy) and telling (the features that reach `TELLING`, with commas).
+
+def leakage(
+    rows: pd.DataFrame, splits: Iterable[Split], classifiers: Mapping[str, str], fitting: Fitting
+) -> pd.DataFrame:
+    """Return what the two sides of each split share, and whether any single feature predicts the label.
+
+    Rows on both sides show in shared prompts and models, and in shuffled labels that are predicted. A feature that
+    holds the label shows in neither, but by itself.
+
+    Parameters
+    ----------
+    rows, splits, classifiers, fitting
+        As for `importance`; the seed also shuffles the labels.
+
+    Returns
+    -------
+    DataFrame
+        source, target, shared_prompts, shared_models (int: on both sides), shuffled (balanced accuracy on all metrics
+        and the model's of labels shuffled within each suite; 0.5: chance), chance_low, chance_high (one half, and three
+        standard errors either way), clean (bool: no prompt or no model is shared, and `shuffled` lies in that range;
+        missing where it is nan), strongest (the first feature with the highest `single_feature_accuracy`), alone (that
+        accuracy), telling (the features that reach `TELLING`, separated by commas).
     """
-    rng, records = np.random.default_rng(seed), []
+    rng, records = np.random.default_rng(fitting.seed), []
     mixed = rows.assign(
         ambiguous=rows.groupby("suite", observed=True)["ambiguous"].transform(lambda part: rng.permutation(part))
     )
     keys = {"prompts": rows["prompt"].to_numpy(), "models": pd.factorize(rows["model"])[0]}
     features = {WITH_MODEL: feature_names(rows)}
     for split in splits:
-        found = predict(mixed, [split], features, [chosen[split.source]], seed=seed, threads=threads)
+        found = evaluate(mixed, [split], features, fitting, [classifiers[split.source]])
         for (target, test), value in zip(split.tests.items(), found["balanced_accuracy"], strict=True):
             shared = [len(np.intersect1d(key[split.train], key[test])) for key in keys.values()]
             ones = int(mixed["ambiguous"].to_numpy(bool)[test].sum())
             # With the labels in random order the variance is at most (1 / ones + 1 / zeros) / 16.
             margin = _CHANCE / 4 * np.sqrt(1 / ones + 1 / (len(test) - ones)) if 0 < ones < len(test) else np.nan
             clean = None if np.isnan(value) else min(shared) == 0 and abs(value - 0.5) <= margin
-            single = alone(rows, split.train, test, seed=seed).dropna()
+            single = single_feature_accuracy(rows, split.train, test, fitting.seed).dropna()
             top = (single.idxmax(), single.max()) if len(single) else ("", np.nan)
             telling = ", ".join(single.index[single >= TELLING])
             records.append((split.source, target, *shared, value, 0.5 - margin, 0.5 + margin, clean, *top, telling))
@@ -133,8 +154,8 @@ def leakage(
     return pd.DataFrame(records, columns=[*names, "strongest", "alone", "telling"]).astype({"clean": "boolean"})
 
 
-def alone(rows: pd.DataFrame, train: NDArray[np.intp], test: NDArray[np.intp], *, seed: int) -> pd.Series:
-    """Return the balanced accuracy of each feature alone, by feature, on the test rows; nan where a side has one class.
+def single_feature_accuracy(rows: pd.DataFrame, train: Rows, test: Rows, seed: int) -> pd.Series:
+    """Return the balanced accuracy on the test rows of each feature by itself; nan where a side has one class.
 
     A decision tree cuts the feature on the training rows (on a sample of 20,000 where there are more), in two steps:
     what holds a label of three values has the ambiguous one in the middle. A missing value is a value to it.

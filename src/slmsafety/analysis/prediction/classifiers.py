@@ -37,6 +37,13 @@ _FOREST_ROWS = 20_000
 """A tree of the forest draws at most so many rows: half a million rows otherwise cost an hour."""
 
 
+class Fitting(NamedTuple):
+    """How classifiers are fitted: `threads` is what one may use; other threads can move the last digits."""
+
+    seed: int
+    threads: int = 1
+
+
 class Fitted(NamedTuple):
     """A fitted classifier: `share` is that of ambiguous training rows, `note` says why there is no model."""
 
@@ -73,25 +80,42 @@ class Scores(NamedTuple):
     ece: float
 
 
-def fit(name: str, features: Floats, ambiguous: Flags, seed: int, threads: int = 1) -> Fitted:
-    """Return a classifier fitted to rows of metrics (nan where one is missing) and whether their label is ambiguous.
+def fit(name: str, features: Floats, ambiguous: Flags, fitting: Fitting) -> Fitted:
+    """Return a classifier fitted to metrics and to whether each row's label is ambiguous.
 
     Trees send a missing value down the branch that fits best; logistic regression takes the training rows' median and
-    an indicator of what was missing. Rows of one class, or no row at all, give no model but a note. The same rows, seed
-    and threads give the same model; other threads can move the last digits. Raises InputError for a name outside
-    CLASSIFIERS and MAJORITY.
+    an indicator of what was missing. The same rows, seed and threads give the same model.
+
+    Parameters
+    ----------
+    name : str
+        A key of CLASSIFIERS, or MAJORITY.
+    features : array of float, shape (n, k)
+        The metrics; nan where one is missing.
+    ambiguous : array of bool, shape (n,)
+        Whether the label is ambiguous.
+    fitting : Fitting
+        Seed and threads.
+
+    Returns
+    -------
+    Fitted
+        Without a model but with a note for rows of one class, and for no row.
+
+    Raises
+    ------
+    InputError
+        For another name.
     """
     if name not in (*CLASSIFIERS, MAJORITY):
         raise unknown("classifier", name, CLASSIFIERS)
-    if not len(ambiguous):
-        return Fitted(None, np.nan, 0.0, "no training row")
-    share = float(ambiguous.mean())
-    if name == MAJORITY:
+    share = float(ambiguous.mean()) if len(ambiguous) else np.nan
+    if name == MAJORITY and len(ambiguous):
         return Fitted(None, share, 0.0, "")
-    if share in (0.0, 1.0):
-        return Fitted(None, share, 0.0, f"every training row is {'ambiguous' if share else 'decisive'}")
+    if note := one_class("training", ambiguous):
+        return Fitted(None, share, 0.0, note)
     started = time.perf_counter()
-    model = CLASSIFIERS[name](seed, threads, len(ambiguous)).fit(features, ambiguous.astype(int))
+    model = CLASSIFIERS[name](fitting, len(ambiguous)).fit(features, ambiguous.astype(int))
     return Fitted(model, share, time.perf_counter() - started, "")
 
 
@@ -127,7 +151,16 @@ def balanced_accuracy_error(ambiguous: Flags, decision: Flags, prompt: Rows) -> 
     return float(np.sqrt(n / (n - 1) * (influence**2).sum()))
 
 
-def _logistic(seed: int, threads: int, rows: int) -> Any:
+def one_class(part: str, ambiguous: Flags) -> str:
+    """Return why rows of a single class, or no row, give no score; "" where there are two classes."""
+    if not len(ambiguous):
+        return f"no {part} row"
+    if ambiguous.all() or not ambiguous.any():
+        return f"every {part} row is {'ambiguous' if ambiguous.all() else 'decisive'}"
+    return ""
+
+
+def _logistic(fitting: Fitting, rows: int) -> Any:
     # arcsinh is a logarithm for large values and linear for small ones: token counts and perplexities are skewed.
     return make_pipeline(
         FunctionTransformer(np.arcsinh),
@@ -137,29 +170,39 @@ def _logistic(seed: int, threads: int, rows: int) -> Any:
     )
 
 
-def _forest(seed: int, threads: int, rows: int) -> Any:
+def _forest(fitting: Fitting, rows: int) -> Any:
     return RandomForestClassifier(
-        _TREES, min_samples_leaf=_FOREST_LEAF, max_samples=min(rows, _FOREST_ROWS), random_state=seed, n_jobs=threads
+        _TREES,
+        min_samples_leaf=_FOREST_LEAF,
+        max_samples=min(rows, _FOREST_ROWS),
+        random_state=fitting.seed,
+        n_jobs=fitting.threads,
     )
 
 
-def _xgboost(seed: int, threads: int, rows: int) -> Any:
-    options = {"max_depth": _DEPTH, "n_jobs": threads}
-    return XGBClassifier(n_estimators=_TREES, learning_rate=_RATE, random_state=seed, **options)
+def _xgboost(fitting: Fitting, rows: int) -> Any:
+    options = {"max_depth": _DEPTH, "n_jobs": fitting.threads}
+    return XGBClassifier(n_estimators=_TREES, learning_rate=_RATE, random_state=fitting.seed, **options)
 
 
-def _catboost(seed: int, threads: int, rows: int) -> Any:
-    options = {"depth": _DEPTH, "verbose": 0, "allow_writing_files": False, "thread_count": threads}
-    return CatBoostClassifier(iterations=_TREES, learning_rate=_RATE, random_seed=seed, **options)
+def _catboost(fitting: Fitting, rows: int) -> Any:
+    options = {"depth": _DEPTH, "verbose": 0, "allow_writing_files": False, "thread_count": fitting.threads}
+    return CatBoostClassifier(iterations=_TREES, learning_rate=_RATE, random_seed=fitting.seed, **options)
 
 
-def _lightgbm(seed: int, threads: int, rows: int) -> Any:
+def _lightgbm(fitting: Fitting, rows: int) -> Any:
     # Row-wise without a trial run, so that the same rows give the same trees.
-    options = {"num_leaves": 2**_DEPTH, "n_jobs": threads, "deterministic": True, "force_row_wise": True, "verbose": -1}
-    return LGBMClassifier(n_estimators=_TREES, learning_rate=_RATE, random_state=seed, **options)
+    options = {
+        "num_leaves": 2**_DEPTH,
+        "n_jobs": fitting.threads,
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbose": -1,
+    }
+    return LGBMClassifier(n_estimators=_TREES, learning_rate=_RATE, random_state=fitting.seed, **options)
 
 
-CLASSIFIERS: dict[str, Callable[[int, int, int], Any]] = {
+CLASSIFIERS: dict[str, Callable[[Fitting, int], Any]] = {
     "Logistic regression": _logistic,
     "Random forest": _forest,
     "XGBoost": _xgboost,

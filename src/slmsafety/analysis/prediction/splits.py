@@ -34,7 +34,7 @@ def paper_splits(
 def within_suite(rows: pd.DataFrame, seed: int, repeats: int = 1) -> list[Split]:
     """Return, for each suite, `repeats` random splits with a fifth of the prompts (rounded up) in the test part.
 
-    `rows` come from `prediction.labelled_replies`. All rows of a prompt are on one side (paper, Table 1). A suite of
+    `rows` come from `features.labelled_replies`. All rows of a prompt are on one side (paper, Table 1). A suite of
     one prompt trains on nothing.
     """
     draw = GroupShuffleSplit(repeats, test_size=0.2, random_state=seed)

@@ -202,9 +202,13 @@ class TwoTokenJudge:
         Inputs are tokenised whole, since a text tokenised apart can give other tokens at the seam.
         """
         texts = ("a", "1", "\n", "(", "\N{CJK UNIFIED IDEOGRAPH-4E00}", "")
-        found = [encode(self._layout, text, text, self._loaded.tokenizer, self._loaded.context_length) for text in texts]
+        found = [
+            encode(self._layout, text, text, self._loaded.tokenizer, self._loaded.context_length) for text in texts
+        ]
         if None in found:
-            raise InputError(f"the judge's prompt alone does not fit into its window of {self._loaded.context_length} tokens")
+            raise InputError(
+                f"the judge's prompt alone does not fit into its window of {self._loaded.context_length} tokens"
+            )
         columns = zip(*(one.ids for one in found if one is not None), strict=False)
         return [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
 

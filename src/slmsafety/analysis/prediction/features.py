@@ -1,0 +1,64 @@
+"""What ambiguity is predicted from: the metrics of prompts and replies, and the metadata of models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from slmsafety.analysis.drivers.metric_rows import metric_names
+from slmsafety.errors import InputError
+
+KINDS = ("prompt", "reply", "model")
+METRICS, WITH_MODEL = "metrics", "metrics and model"
+
+
+def labelled_replies(rows: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
+    """Return the labelled replies, sorted by key, with the metadata of their models.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `metric_rows.reply_rows`.
+    models : DataFrame
+        Numbers that describe the models, indexed by model.
+
+    Returns
+    -------
+    DataFrame
+        suite, instance_id, model (category), prompt (its number), ambiguous (bool: True for label 1, False for a
+        decisive one) and the features (float64): "prompt ...", "reply ..." and "model ..." (the columns of `models`;
+        nan where it lacks a model).
+
+    Raises
+    ------
+    InputError
+        For an infinite metric.
+    """
+    keys = ["suite", "instance_id", "model"]
+    kept = rows[rows["ambiguous"].notna()].sort_values(keys, ignore_index=True)
+    metadata = models.add_prefix("model ").reindex(kept["model"].astype("str")).reset_index(drop=True)
+    found = kept[[*keys, "prompt", "ambiguous", *metric_names(kept)]].astype({"ambiguous": bool})
+    found = pd.concat([found, metadata.astype("float64")], axis=1)
+    features = feature_names(found)
+    endless = np.isinf(found[features].to_numpy())
+    if endless.any():
+        row, column = np.argwhere(endless)[0]
+        where = ", ".join(str(found.at[row, key]) for key in keys)
+        raise InputError(f"metric '{features[column]}' of {where} is infinite; valid: a number or nothing")
+    return found
+
+
+def feature_names(rows: pd.DataFrame) -> list[str]:
+    """Return the columns that describe the prompt, the reply or the model."""
+    return metric_names(rows, *KINDS)
+
+
+def feature_sets(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the metrics that each row of a table predicts from: all, with the model's metadata, some, none."""
+    return {
+        METRICS: metric_names(rows),
+        WITH_MODEL: feature_names(rows),
+        "prompt only": metric_names(rows, "prompt"),
+        "length only": [name for name in ("prompt tokens", "reply tokens") if name in rows],
+        "majority": [],
+    }
