@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 from servers import Server, asked, completion, running
+from test_imports import module_problems
 
 from slmsafety.cli import main
 from slmsafety.study import Study
@@ -27,7 +28,7 @@ OUTSIDE, INSIDE = PAGE.split("\n## Inside the package\n")
 URL = "http://localhost:8000/v1"
 # Tests that go by lists of suites, rubrics, judges, cards, artifacts and notebooks.
 OF_LISTS = (
-    *("tests/test_docs.py", "tests/test_imports.py", "tests/test_notebook_pairs.py", "tests/report/test_page.py"),
+    *("tests/test_docs.py", "tests/test_notebook_pairs.py", "tests/report/test_page.py"),
     *("tests/suites/test_suite_catalogue.py", "tests/judging/test_registry.py", "tests/models/test_cards.py"),
 )
 
@@ -191,6 +192,11 @@ def test_a_figure_of_the_package_is_drawn_and_listed(inside):
 def test_no_test_of_lists_fails_after_the_additions(inside):
     run(inside, "pytest", "-q", "-p", "no:cacheprovider", *OF_LISTS)
     run(inside, "ruff", "format", "--check", "--quiet", *modules())
+
+
+def test_the_additions_import_one_way(inside):
+    assert (inside / "src/slmsafety/suites/greetings.py").exists()
+    assert set(module_problems(inside)) <= set(module_problems(REPOSITORY))
 
 
 def test_what_is_added_outside_edits_nothing_and_inside_two_files_at_most():
