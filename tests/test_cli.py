@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from slmsafety.cli import main
-from slmsafety.listing import list_suites
+from slmsafety.study.listing import list_suites
 
 
 def test_models_and_suites_print_tables(capsys):

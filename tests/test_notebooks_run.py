@@ -14,8 +14,8 @@ import pytest
 import yaml
 from bbq_files import write_bbq
 
-from slmsafety.notebooks import execute
 from slmsafety.paths import project_root
+from slmsafety.study.notebooks import execute
 
 REPOSITORY = Path(__file__).parents[1]
 NOTEBOOKS = sorted(path.name for path in (REPOSITORY / "notebooks").glob("*.ipynb"))

@@ -149,20 +149,20 @@ def _judge_card(options: argparse.Namespace) -> None:
 
 
 def _figures(options: argparse.Namespace) -> int:
-    from slmsafety.notebooks import execute
+    from slmsafety.study.notebooks import execute
 
     return execute(options.studies)
 
 
 def _models(options: argparse.Namespace) -> None:
-    from slmsafety.listing import list_models
+    from slmsafety.study.listing import list_models
 
     print(list_models().drop(columns="note").to_string(index=False))
 
 
 def _suites(options: argparse.Namespace) -> int:
-    from slmsafety.listing import list_suites
     from slmsafety.study import Study
+    from slmsafety.study.listing import list_suites
 
     if options.study is None:
         print(blocks(list_suites()))

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.judging.base import REPLY_KEY, Judge, MeasuringJudge, judge_id, plugin_judge
+from slmsafety.judging.base import Judge, MeasuringJudge, judge_id, plugin_judge
 from slmsafety.plugins import load_plugin
+from slmsafety.records.schema import REPLY_KEY
 
 GOOD = """
 import pandas as pd

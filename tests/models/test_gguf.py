@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from slmsafety.errors import InputError
 from slmsafety.models import packages
-from slmsafety.models.gguf import cache_dir, from_gguf, from_package
+from slmsafety.models.gguf import from_gguf, from_package
 from slmsafety.models.load import LoadedModel
 
 # Digits go one by one, and a double line break before a digit is one token (1116), not two.
@@ -41,16 +41,6 @@ def test_smollm2_splits_text_as_it_was_trained(smollm2: LoadedModel, text: str) 
 @pytest.mark.parametrize("text", GEMMA_IDS)
 def test_gemma_puts_bos_before_a_text(gemma_base: LoadedModel, text: str) -> None:
     assert gemma_base.tokenizer.encode(text) == GEMMA_IDS[text]
-
-
-def test_cache_folder_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SLMSAFETY_CACHE", str(tmp_path / "own"))
-    assert cache_dir() == tmp_path / "own"
-    monkeypatch.delenv("SLMSAFETY_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_dir() == tmp_path / "slmsafety"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_dir() == Path.home() / ".cache" / "slmsafety"
 
 
 def test_a_file_is_dequantised_once(tiny_gguf: Path, cache: Path) -> None:

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.listing import list_models, list_suites
 from slmsafety.params.study import injected_names
 from slmsafety.records.ids import text_id
 from slmsafety.study import Study
+from slmsafety.study.listing import list_models, list_suites
 
 JUDGED = """suite,instance_id,model,judge,prompt,response,score,expected,status,reason
 a,1,m1,j1,p1,r1,0,refuse,ok,

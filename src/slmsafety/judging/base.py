@@ -9,14 +9,10 @@ from typing import Any, Protocol
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.judging.verdict import Verdict
 from slmsafety.plugins import Plugin
 from slmsafety.records.ids import content_id
-from slmsafety.records.schema import JUDGMENTS, LABELS, RESPONSES, STATUSES
+from slmsafety.records.schema import JUDGMENTS, LABELS, REPLY_KEY, STATUSES
 
-__all__ = ["REPLY_KEY", "Judge", "Measure", "MeasuringJudge", "Verdict", "judge_id", "plugin_judge"]
-
-REPLY_KEY = list(RESPONSES.key)
 # What a judge may say of a reply; the other columns of the judgments table are the reply's and the judge's names.
 _SAID = [column for column in JUDGMENTS.columns if column not in (*JUDGMENTS.key, "judge")]
 # The keys of a definition that the package sets itself.
@@ -128,7 +124,7 @@ class MeasuringJudge:
         """
         for start in range(0, len(rows), self.chunk):
             part = rows.iloc[start : start + self.chunk].reset_index(drop=True)
-            yield part[REPLY_KEY].join(self.measure(part))
+            yield part[list(REPLY_KEY)].join(self.measure(part))
 
     def measure(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return what the source says of rows, checked as `judge` says: a row for each, with a fresh index."""

@@ -16,9 +16,9 @@ import pandas as pd
 from slmsafety.errors import InputError, unknown
 from slmsafety.plugins import Plugin
 from slmsafety.records.ids import content_id
-from slmsafety.records.schema import PROMPT_METRICS, REPLY_METRICS
+from slmsafety.records.schema import PROMPT_KEY, PROMPT_METRICS, REPLY_KEY, REPLY_METRICS
 
-_KEYS = {"prompts": ["suite", "instance_id"], "replies": ["suite", "instance_id", "model", "generation_id"]}
+_KEYS = {"prompts": list(PROMPT_KEY), "replies": list(REPLY_KEY)}
 _TEXTS = {"prompts": ["prompt"], "replies": ["prompt", "response"]}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator
@@ -22,6 +21,7 @@ from openai.types import Batch
 from slmsafety.errors import InputError
 from slmsafety.models.answers import Completion, Failure, Malformed, read
 from slmsafety.models.client import Endpoint, Request, api_key
+from slmsafety.records.files import write_atomic
 
 # The limits of OpenAI's Batch API.
 MOST_REQUESTS = 50_000
@@ -148,13 +148,7 @@ class Batches:
         return note
 
     def _note(self, name: str, content: dict[str, Any]) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        partial = self._folder / f".{name}.partial"
-        with partial.open("w", encoding="utf-8") as handle:
-            json.dump(content, handle)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(partial, self._folder / f"{name}.json")
+        write_atomic(self._folder / f"{name}.json", json.dumps(content).encode())
 
 
 def _result(line: str) -> tuple[str, Completion | Failure] | None:

@@ -24,19 +24,12 @@ from slmsafety.errors import InputError
 from slmsafety.models.packages import GEMMA3_BASE, check_sha256, missing, package, package_folder
 from slmsafety.models.quiet import quiet
 from slmsafety.models.source import DEQUANTISER, unavailable
+from slmsafety.paths import cache_folder
 from slmsafety.records.ids import file_sha256
 
 _JOINED = "joined.gguf"
 # Vocabularies whose text is split by GPT-2's rule (llama.cpp's names for them).
 _GPT2_SPLIT = ("gpt-2", "mpt", "olmo")
-
-
-def cache_dir() -> Path:
-    """Return the folder for derived weights: SLMSAFETY_CACHE, else slmsafety in XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("SLMSAFETY_CACHE")
-    if own:
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "slmsafety"
 
 
 def from_package(name: str) -> Path:
@@ -67,7 +60,7 @@ def _package_gguf(name: str, scratch: Path) -> Path:
 
 def _cached(sha256: str, locate: Callable[[Path], Path]) -> Path:
     """Return the cache folder of a GGUF, built from the file that `locate` returns when the folder is not there yet."""
-    folder = cache_dir() / "gguf" / f"{sha256[:16]}-{DEQUANTISER}"
+    folder = cache_folder() / "gguf" / f"{sha256[:16]}-{DEQUANTISER}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -37,8 +37,8 @@ from slmsafety.params.judges.endpoint import EndpointJudge, is_rubric_file
 from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
 from slmsafety.paths import data_path, is_file, project_root
 from slmsafety.plugins import load_plugin
+from slmsafety.records.yaml_files import read_yaml
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
-from slmsafety.yaml_files import read_yaml
 
 
 class StudyParams(Strict):

@@ -9,12 +9,13 @@ import pandas as pd
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import request_tokens, text_tokens
 from slmsafety.judging.llm.judge import LlmJudge
+from slmsafety.judging.registry import sends_empty
 from slmsafety.judging.rubrics.base import HELM_TOKENS
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.endpoint import EndpointJudge
-from slmsafety.pipeline.endpoint_judges import ServedJudge
+from slmsafety.pipeline.endpoint_judges import language_model
 from slmsafety.pipeline.judge import judge_todo
-from slmsafety.pipeline.judges import sends_empty, study_judge
+from slmsafety.pipeline.judges import study_judge
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.status import expected_rows
 from slmsafety.records.schema import PROMPTS
@@ -57,7 +58,7 @@ def estimate(run: Run) -> pd.DataFrame:
     for judge in run.params.endpoint_judges:
         for suite in run.params.suites_of(judge):
             try:
-                asked = ServedJudge(run, judge, suite).asked
+                asked = language_model(run, judge, suite)
             except InputError as error:
                 print(
                     f"judge {judge.name} on {suite.name}: {error}; its prompts are taken to have {FRAME_TOKENS} tokens"
@@ -82,7 +83,7 @@ def _calls(run: Run, judge: EndpointJudge, asked: LlmJudge | None, suite: SuiteP
         if asked is not None and len(prompts):
             part = run.judgments(suite.name, judge.name, model)
             waiting, done = judge_todo(run, part, study_judge(run, judge, suite).id)
-        sent = waiting if sends_empty(run, suite.name) else waiting[waiting["finish_reason"] != "empty"]
+        sent = waiting if sends_empty(run.params.empty, suite.name) else waiting[waiting["finish_reason"] != "empty"]
         absent = total - len(waiting) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]
         tokens += sum((request_tokens(asked.body(row)) for row in rows if asked is not None), 0.0)

@@ -18,17 +18,20 @@ from slmsafety.pipeline.run import Run, with_prompts
 from slmsafety.pipeline.spending import SpendLog
 
 
+def language_model(run: Run, entry: EndpointJudge, suite: SuiteParams) -> LlmJudge:
+    """Return a language model as it judges a suite; InputError when its rubric's prompts are not to be had."""
+    rubric = build(entry.rubric_choice(suite, run.root))
+    return LlmJudge(entry.name, rubric, entry.server(run.shard.world), entry.revision, entry.request)
+
+
 class ServedJudge:
     """A language model as the judge of one suite of a run. Prints how calls ended that gave no label."""
 
     costs_money = True
 
-    def __init__(self, run: Run, entry: EndpointJudge, suite: SuiteParams) -> None:
-        """Raise InputError when the rubric's prompts are not to be had."""
-        self._run, self.entry, self._id = run, entry, ""
-        server = entry.server(run.shard.world)
-        rubric = build(entry.rubric_choice(suite, run.root))
-        self.asked = LlmJudge(entry.name, rubric, server, entry.revision, entry.request)
+    def __init__(self, run: Run, entry: EndpointJudge, asked: LlmJudge, judge_id: str) -> None:
+        """Take the entry, the model as it is asked, and the id of its work, which names calls and notes."""
+        self._run, self.entry, self.asked, self.id = run, entry, asked, judge_id
 
     @property
     def name(self) -> str:
@@ -38,11 +41,6 @@ class ServedJudge:
     def definition(self) -> dict[str, Any]:
         """Return what defines the work: the served model, the rubric and the request."""
         return self.asked.definition()
-
-    def use_id(self, judge_id: str) -> str:
-        """Name calls and notes by the id of this work, and return it."""
-        self._id = judge_id
-        return judge_id
 
     def warning(self) -> str | None:
         """Return one line when the rubric was published with other models, else None."""
@@ -59,7 +57,7 @@ class ServedJudge:
 
     def judge(self, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
         """Yield verdicts as calls end; see `judging.base.Judge`."""
-        calls = self._batches(rows) if self.entry.batch else JudgeRun(self.asked, rows, self._id, self._budget)
+        calls = self._batches(rows) if self.entry.batch else JudgeRun(self.asked, rows, self.id, self._budget)
         yield from calls
         self._report(calls, len(rows))
 
@@ -81,12 +79,12 @@ class ServedJudge:
     def _batches(self, rows: pd.DataFrame) -> BatchRun:
         """The batches of a model's replies; every setting has notes of its own, so that none takes in another's."""
         suite, model, generation = (str(rows[column].iloc[0]) for column in ("suite", "model", "generation_id"))
-        notes = self._run.folder / "batches" / self.name / suite / model / f"{generation}-{self._id}"
+        notes = self._run.folder / "batches" / self.name / suite / model / f"{generation}-{self.id}"
         every = with_prompts(
             self._run.replies(suite, model, ["response", "finish_reason"]),
             self._run.prompts(suite)[["suite", "instance_id", "prompt", "expected", "meta"]],
         )
-        return BatchRun(self.asked, rows, self._id, self._budget, Batching(notes, every))
+        return BatchRun(self.asked, rows, self.id, self._budget, Batching(notes, every))
 
     def _report(self, calls: JudgeRun, asked: int) -> None:
         """Print what gave no label, and what was not asked for."""

@@ -8,7 +8,7 @@ from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.judged_csv import read_judged_csv
 from slmsafety.importers.suite_ids import with_suite_ids
 from slmsafety.importers.tables import Imported, write_imported
-from slmsafety.judging.empty_replies import empty_policy
+from slmsafety.judging.registry import sends_empty
 from slmsafety.paths import data_path
 from slmsafety.pipeline.run import Run
 
@@ -33,7 +33,7 @@ def import_sources(run: Run) -> None:
 def _runs(run: Run) -> list[Imported]:
     # HELM itself gave AirBench's empty replies no judge; what it asked about others counts.
     params, sources = run.params, []
-    judged, helm_judged = params.empty == "judge", empty_policy(params.empty, "harmbench") == "judge"
+    judged, helm_judged = params.empty == "judge", sends_empty(params.empty, "harmbench")
     for helm in params.helm_runs:
         options = RunOptions(**helm.model_dump(exclude={"path"}))
         sources.append(read_helm_run(data_path(helm.path, run.root), options, helm_judged))

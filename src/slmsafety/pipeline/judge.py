@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from slmsafety.judging.registry import empty_rows
+from slmsafety.judging.registry import empty_rows, sends_empty
 from slmsafety.params.judges.base import JudgeEntry
-from slmsafety.pipeline.judges import StudyJudge, sends_empty, study_judge
+from slmsafety.pipeline.judges import StudyJudge, study_judge
 from slmsafety.pipeline.run import Run, Written, current, with_prompts, without
 from slmsafety.records.schema import JUDGMENTS, typed
 from slmsafety.records.store import Partition
@@ -102,5 +102,5 @@ def _frames(part: Part, sent: pd.DataFrame, blank: pd.DataFrame) -> Iterator[pd.
 
 def _sent(run: Run, part: Part) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the replies that the judge is asked about, and the empty ones that it is not."""
-    blank = part.todo["finish_reason"].eq("empty") & (not sends_empty(run, part.partition.names[0]))
+    blank = part.todo["finish_reason"].eq("empty") & (not sends_empty(run.params.empty, part.partition.names[0]))
     return part.todo[~blank], part.todo[blank]

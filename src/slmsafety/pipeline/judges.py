@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from slmsafety.judging.base import Judge, MeasuringJudge, judge_id, plugin_judge
-from slmsafety.judging.empty_replies import empty_policy
-from slmsafety.judging.registry import JUDGES
+from slmsafety.judging.registry import JUDGES, sends_empty
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.params.judges.endpoint import EndpointJudge
 from slmsafety.params.judges.guard import GuardJudge
 from slmsafety.params.judges.module import ModuleJudge
-from slmsafety.pipeline.endpoint_judges import ServedJudge
+from slmsafety.pipeline.endpoint_judges import ServedJudge, language_model
 from slmsafety.pipeline.run import Run
 from slmsafety.plugins import load_plugin
 
@@ -49,17 +48,13 @@ def judge_ids(run: Run) -> dict[tuple[str, str], str]:
     }
 
 
-def sends_empty(run: Run, suite: str) -> bool:
-    """Return whether empty replies to a suite are sent to its judges."""
-    return empty_policy(run.params.empty, suite) == "judge"
-
-
 def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
     """The one place that knows the kinds of judges."""
-    sent = sends_empty(run, suite.name)
+    sent = sends_empty(run.params.empty, suite.name)
     if isinstance(entry, EndpointJudge):
-        served = ServedJudge(run, entry, suite)
-        return StudyJudge(served, served.use_id(judge_id(served, sent)), served.warning(), served.send, served.close)
+        asked = language_model(run, entry, suite)
+        served = ServedJudge(run, entry, asked, judge_id(asked, sent))
+        return StudyJudge(served, served.id, served.warning(), served.send, served.close)
     if isinstance(entry, GuardJudge):
         from slmsafety.pipeline.guard_judges import GuardModel  # here, since a judge is named without loading torch
 

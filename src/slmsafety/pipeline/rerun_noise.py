@@ -17,10 +17,10 @@ import pandas as pd
 from slmsafety.analysis.rerun_noise import RATES, noise_rates, same_start
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.empty_replies import read_labels
-from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE, empty_rows
+from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE, judgments
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
-from slmsafety.pipeline.judges import judge_ids, sends_empty, study_judge
+from slmsafety.pipeline.judges import judge_ids, study_judge
 from slmsafety.pipeline.run import Run, current, with_prompts
 from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id
@@ -179,10 +179,8 @@ def _rates(run: Run, loaded: LoadedModel, setting: Setting, again: pd.DataFrame)
 
 def _verdicts(run: Run, suite: SuiteParams, entry: JudgeEntry, replies: pd.DataFrame) -> pd.Series:
     """Return what a judge says of each reply, as `noise_rates` takes it."""
-    blank = replies["finish_reason"].eq("empty") & (not sends_empty(run, suite.name))
-    judged = [empty_rows(replies[blank], entry.name, "", run.params.empty)]
-    judged += study_judge(run, entry, suite).judge.judge(replies[~blank]) if not blank.all() else []
-    labels = read_labels(pd.concat(judged), run.params.empty).set_index("instance_id")
+    judged = judgments(replies, study_judge(run, entry, suite).judge, "", run.params.empty)
+    labels = read_labels(judged, run.params.empty).set_index("instance_id")
     column, names = (
         ("raw_value", {1: "right", 0: "wrong"}) if entry.name == MULTIPLE_CHOICE_JUDGE else ("label", LABELS)
     )

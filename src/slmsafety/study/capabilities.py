@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+
+import pandas as pd
 
 from slmsafety.analysis.outcomes import tells_refusals
+from slmsafety.params.study import StudyParams
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
-
-if TYPE_CHECKING:
-    from slmsafety.study.study import Study
 
 PUBLISHED = frozenset({"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"})
 MANY_MODELS = 10
 
 
-def capabilities(study: Study) -> frozenset[str]:
-    """Return what a study can serve.
+def capabilities(params: StudyParams, labels: pd.DataFrame, facts: Mapping[str, bool]) -> frozenset[str]:
+    """Return what a study with rows of its own can serve; each word is a need of `report/contents.csv`.
 
-    Each word is a need of `report/contents.csv`. Raises InputError for a study without any judgment yet.
+    Parameters
+    ----------
+    params : StudyParams
+        The study's parameters.
+    labels : DataFrame
+        Its labels by the first judge of each suite (`Study.labels`).
+    facts : mapping of str to bool
+        What else is known of its tables: metrics, two_judges, crossed_rubrics and mappings.
     """
-    if study.printed_only:
-        return PUBLISHED
-    labels = study.labels()
-    suites, models, pair = set(labels["suite"].unique()), labels["model"].unique(), study.compared.first_pair()
-    choices = any(suite.name in MULTIPLE_CHOICE for suite in study.params.suites)
-    suites |= {suite.name for suite in study.params.suites if suite.name in MULTIPLE_CHOICE}
-    measured = study.is_measured()
+    choices = {suite.name for suite in params.suites} & set(MULTIPLE_CHOICE)
+    suites = {*labels["suite"].unique(), *choices}
     conditions = {
+        **facts,
         "outcomes": True,
         "labels": True,
-        "metrics": measured,
-        "predictions": measured,
-        "human_labels": study.params.human_labels is not None,
+        "predictions": facts["metrics"],
+        "human_labels": params.human_labels is not None,
+        "reference": params.human_labels is not None or facts["two_judges"],
         "controls": tells_refusals(labels),
-        "mappings": any(judge in study.mappings.judges for judge in study.judges()),
-        "choices": choices,
+        "choices": bool(choices),
         "two_suites": len(suites) > 1,
-        "many_models": len(models) >= MANY_MODELS,
-        "two_judges": bool(pair),
-        "reference": study.params.human_labels is not None or bool(pair),
-        "crossed_rubrics": bool(study.compared.crossings()),
+        "many_models": labels["model"].nunique() >= MANY_MODELS,
     }
     return frozenset(need for need, met in conditions.items() if met)

@@ -30,7 +30,7 @@ from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
 from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
-from slmsafety.study.capabilities import capabilities
+from slmsafety.study.capabilities import PUBLISHED, capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.reference_distributions import Distributions, distributions
@@ -310,7 +310,15 @@ class Study:
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """What the study can serve, in the terms that the notebooks' artifacts need (`study.capabilities`)."""
-        return capabilities(self)
+        if self.printed_only:
+            return PUBLISHED
+        facts = {
+            "metrics": self.is_measured(),
+            "two_judges": bool(self.compared.first_pair()),
+            "crossed_rubrics": bool(self.compared.crossings()),
+            "mappings": any(judge in self.mappings.judges for judge in self.judges()),
+        }
+        return capabilities(self.params, self.labels(), facts)
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""

@@ -11,8 +11,9 @@ from slmsafety.analysis.judges.kappa import kappa_intervals
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.treatments import treatment_scores
+from slmsafety.records.schema import REPLY_KEY
 
-KEYS = ["suite", "instance_id", "model", "generation_id"]
+KEYS = list(REPLY_KEY)
 COLUMNS = ("suite", *Agreement._fields, "interval_unit", "models", "rank_range_first", "rank_range_second")
 
 

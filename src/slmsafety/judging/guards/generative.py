@@ -14,6 +14,7 @@ from slmsafety.judging.parsers import guard_outputs
 from slmsafety.judging.parsers.guard_outputs import NATIVE_JUDGES
 from slmsafety.models.engine import transformers_engine
 from slmsafety.models.load import LoadedModel
+from slmsafety.models.tokens import eos_token_ids
 from slmsafety.records.ids import text_id
 
 
@@ -118,7 +119,8 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], max_new_tokens: int) ->
     leave the padding out.
     """
     model, width = loaded.model, max(map(len, inputs))
-    pad, ends = loaded.tokenizer.pad_token_id, _end_tokens(loaded)
+    pad = loaded.tokenizer.pad_token_id
+    ends = torch.tensor(eos_token_ids(model, loaded.tokenizer))
     step = torch.tensor([[pad] * (width - len(ids)) + ids for ids in inputs], device=model.device)
     mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in inputs], device=model.device)
     positions, cache = (mask.cumsum(1) - 1).clamp(min=0), None
@@ -142,13 +144,6 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], max_new_tokens: int) ->
     rows = torch.stack(new, dim=1).tolist()
     stop = set(ends.tolist())
     return [row[: next((index for index, token in enumerate(row) if token in stop), len(row))] for row in rows]
-
-
-def _end_tokens(loaded: LoadedModel) -> torch.Tensor:
-    """Return the ids that end a text: the generation config's (there may be several) and the tokenizer's."""
-    own = loaded.model.generation_config.eos_token_id
-    listed = own if isinstance(own, list) else [own]
-    return torch.tensor([int(token) for token in (*listed, loaded.tokenizer.eos_token_id) if token is not None])
 
 
 def _ids(found: Encoded | None) -> list[int]:

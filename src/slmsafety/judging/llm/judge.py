@@ -14,13 +14,12 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.judging.base import REPLY_KEY
 from slmsafety.judging.llm.cost import Budget, request_tokens
 from slmsafety.judging.rubrics.base import Rubric
 from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.batches import custom_id
 from slmsafety.models.client import Endpoint, Request, complete
-from slmsafety.records.schema import JUDGMENTS, typed
+from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed
 
 _NOT_BILLED = ("rate_limit", "prompt_too_long")
 # A request that the judge's server will not take is no error of the line: to send it again would change nothing.

@@ -14,7 +14,7 @@ from slmsafety.judging.rubrics.base import HELM_TOKENS, QUOTING_NOTE, form_instr
 from slmsafety.judging.rubrics.text import ANSWER, ANY, REFUSE, TextRubric, Values
 from slmsafety.judging.slots import check_slots
 from slmsafety.records.schema import LABELS
-from slmsafety.yaml_files import read_yaml
+from slmsafety.records.yaml_files import read_yaml
 
 _KEYS = ("name", "version", "citation", "task", "scale", "text", "values", "form", "max_tokens", "published_with")
 _LABELS = {word: label for label, word in LABELS.items()}
