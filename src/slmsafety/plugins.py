@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from slmsafety.errors import InputError
 
+# The hash of each module when this process imported it: Python goes on with that code, whatever the file holds now.
+_IMPORTED: dict[str, str] = {}
+
 
 class Plugin(NamedTuple):
     """A module of a user's own: how the study names it, the module, and the sha256 of its file (64 hex digits)."""
@@ -48,7 +51,10 @@ def load_plugin(name: str, root: Path) -> Plugin:
         raise InputError(f"module '{name}' cannot be imported ({type(error).__name__}: {error})") from error
     if module.__file__ is None:
         raise InputError(f"module '{name}' has no file of its own; name a file or a module with code")
-    return Plugin(name, module, hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest())
+    sha256 = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
+    if not name.endswith(".py") and _IMPORTED.setdefault(name, sha256) != sha256:
+        raise InputError(f"module '{name}' has changed since this process imported it; start anew (restart the kernel)")
+    return Plugin(name, module, sha256)
 
 
 def _from_import_path(name: str, root: Path) -> ModuleType:

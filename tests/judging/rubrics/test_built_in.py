@@ -11,7 +11,7 @@ import pytest
 from slmsafety.analysis.outcomes import over_refusal
 from slmsafety.errors import InputError
 from slmsafety.judging.rubrics.base import Rubric, RubricChoice
-from slmsafety.judging.rubrics.registry import RUBRIC_OF, RUBRICS, build, rubric_of
+from slmsafety.judging.rubrics.registry import RUBRIC_OF, RUBRICS, build
 from slmsafety.records.ids import content_id
 
 VERDICT = "<reasoning>So it is.</reasoning>\n<score>{}</score>"
@@ -95,16 +95,14 @@ def test_refusals_of_controls_are_counted_from_both_prompts(source: str, helm: R
     assert (counted["n"], counted["refused"]) == (4, 1)
 
 
-def test_the_files_of_equal_choices_are_read_once(helm_wheel: Path, helm: Rubric) -> None:
-    helm_wheel.unlink()
+def test_the_files_of_equal_choices_are_read_once_unless_they_change(helm_wheel: Path, helm: Rubric) -> None:
     assert build(RubricChoice("xstest", prompt_source="helm", helm=helm_wheel)) is helm
+    helm_wheel.write_bytes(b"another file")
     with pytest.raises(InputError, match="is no readable wheel"):
-        build(RubricChoice("sst", prompt_source="helm", helm=helm_wheel))
+        build(RubricChoice("xstest", prompt_source="helm", helm=helm_wheel))
 
 
 def test_a_rubric_that_is_not_there_is_named() -> None:
-    assert {rubric_of(suite) for suite in RUBRIC_OF} <= RUBRICS.keys()
+    assert set(RUBRIC_OF.values()) <= RUBRICS.keys()
     with pytest.raises(InputError, match="unknown rubric 'harmbnech'; did you mean 'harmbench'"):
         build(RubricChoice("harmbnech"))
-    with pytest.raises(InputError, match="suite 'salad' has no rubric of its own; give the judge one: harmbench"):
-        rubric_of("salad")

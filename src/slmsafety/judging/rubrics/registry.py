@@ -30,9 +30,8 @@ RUBRIC_OF = {
 }
 
 
-@cache
 def build(choice: RubricChoice) -> Rubric:
-    """Return the rubric that is chosen; its files are read once in a process for equal choices.
+    """Return the rubric that is chosen; its files are read once in a process for equal choices, unless they change.
 
     Parameters
     ----------
@@ -50,6 +49,13 @@ def build(choice: RubricChoice) -> Rubric:
         For an unknown name, a file that is no rubric or has the name of a built-in one, and where prompts are not to be
         had.
     """
+    given = (choice.name, choice.helm, choice.judge_prompts)
+    return _built(choice, tuple(_stamp(path) for path in given if isinstance(path, Path)))
+
+
+@cache
+def _built(choice: RubricChoice, stamps: tuple[tuple[int, int], ...]) -> Rubric:
+    """Build a rubric; `stamps` tell the states of its files apart."""
     if isinstance(choice.name, Path):
         rubric = read_rubric(choice.name).build(choice)
         if rubric.name in RUBRICS:
@@ -58,6 +64,24 @@ def build(choice: RubricChoice) -> Rubric:
     if choice.name not in RUBRICS:
         raise unknown("rubric", choice.name, RUBRICS)
     return RUBRICS[choice.name](choice)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return a file's time of change and size; zeros where it is not there, which its reader says better."""
+    try:
+        state = path.stat()
+    except OSError:
+        return 0, 0
+    return state.st_mtime_ns, state.st_size
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return a file's time of change and size; zeros where it is not there, which its reader says better."""
+    try:
+        state = path.stat()
+    except OSError:
+        return 0, 0
+    return state.st_mtime_ns, state.st_size
 
 
 def rubric_of(suite: str) -> str:
