@@ -125,7 +125,8 @@ def write(drawn: Simulated, root: Path) -> None:
 def analyse(study: Study, clock: Clock, threads: int) -> None:
     """Time what the notebooks compute, in their order."""
     rng, run = np.random.default_rng(SEED), clock.run
-    labels = run("reading the labels, no text", study.labels)
+    run("a notebook's first cell", study.about)
+    labels = run("the labels again", study.labels)
     scored = run("RQ1 scores", study.scores)
     run("RQ1 rank agreement, 2,000 draws", rankings.rank_agreement, scored, rng)
     run("RQ1 size within families", rankings.size_steps, scored)
