@@ -47,9 +47,10 @@ lint: setup ## Check style, format and types
 lab: setup ## Open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks
 
-sync: setup ## Bring each notebook pair in step (the newer file wins) and strip outputs
+sync: setup ## Bring each notebook pair in step (the newer file wins), strip outputs, write the table of docs/contents.md
 	@$(BIN)/jupytext --quiet --sync $(NOTEBOOKS)
 	@$(BIN)/nbstripout --keep-id --extra-keys "metadata.jupytext metadata.language_info metadata.papermill cell.metadata.papermill" $(NOTEBOOKS)
+	@$(BIN)/python docs/contents.py
 
 bench: setup ## Run the benchmarks, for hours; with BENCH_ARGS=--smallest only try them
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script" $(BENCH_ARGS); done

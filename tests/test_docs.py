@@ -1,8 +1,9 @@
-"""The documents: the table of contents is the one that the notebooks go by, and the README's code runs."""
+"""The documents: their links and commands are right, the table of contents is the code's, the README's code runs."""
 
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -10,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from slmsafety.cli import make_parser
-from slmsafety.report.contents import REQUIREMENTS, all_artifacts
+from slmsafety.report.contents import all_artifacts
 from slmsafety.study import Study
 
 REPOSITORY = Path(__file__).parents[1]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = sorted(page for pattern in ("*.md", "docs/*.md", "examples/*.md") for page in REPOSITORY.glob(pattern))
 
 
 @pytest.fixture(scope="module")
@@ -23,17 +24,10 @@ def capabilities() -> frozenset[str]:
     return frozenset(Study.load("published").about()["capabilities"])
 
 
-def test_the_table_of_contents_is_up_to_date(capabilities):
-    lines = ["| notebook | artifact | shows | left out of a study where | in `published` |", "|---|---|---|---|---|"]
-    for artifact in all_artifacts():
-        reasons = "; ".join(REQUIREMENTS[need] for need in artifact.needs)
-        made = "no" if artifact.reasons(capabilities) else "yes"
-        lines.append(f"| {artifact.notebook} | `{artifact.name}` | {artifact.what} | {reasons} | {made} |")
+def test_the_table_of_contents_is_up_to_date():
     text = (REPOSITORY / "docs/contents.md").read_text(encoding="utf-8")
-    found = re.search(r"<!-- table -->\n(.*?)\n?<!-- /table -->", text, re.DOTALL)
-    assert found
-    table = "\n".join(lines)
-    assert found[1] == table, f"put this into docs/contents.md:\n{table}"
+    assert "<!-- table -->" in text
+    assert text == runpy.run_path(str(REPOSITORY / "docs/contents.py"))["written"](text), "run: make sync"
 
 
 def test_the_committed_artifacts_are_those_of_the_list(capabilities):
@@ -64,7 +58,7 @@ def parses(command: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_every_command_of_a_page_is_one(page):
     assert [line for line in commands(page.read_text(encoding="utf-8")) if not parses(line)] == []
 
@@ -101,8 +95,18 @@ def test_the_readme_example_reads_the_judgments_table(tmp_path, monkeypatch, cap
     assert [float(rate) for rate in rates] == [0.25, 0.25, 0.5]
 
 
-def test_every_file_that_the_readme_links_exists():
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
-    assert links
-    assert [link for link in links if not (REPOSITORY / link).exists()] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_every_file_that_a_page_links_exists(page):
+    assert [link for link in links(page) if not (page.parent / link).exists()] == []
+
+
+def test_the_index_leads_to_every_page():
+    index = REPOSITORY / "docs/index.md"
+    linked = {(index.parent / link).resolve() for link in links(index)}
+    assert [page.name for page in PAGES if page.resolve() not in linked | {index}] == []
+
+
+def links(page: Path) -> list[str]:
+    """The files that a page links."""
+    found = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    return [link for link in found if "://" not in link]

@@ -12,7 +12,11 @@ from slmsafety.judging.parsers.helm import empty_verdict
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY
 
 # Another judge by name is one more line here.
-_SOURCES: dict[str, Measure] = {"refusal_rules": refusal_rules, "offline": offline, "bbq_letter": bbq_letter}
+_SOURCES: dict[str, Measure] = {
+    "refusal_rules": refusal_rules,
+    "offline": offline,
+    "bbq_letter": bbq_letter,
+}
 JUDGES: dict[str, MeasuringJudge] = {name: MeasuringJudge(name, source) for name, source in _SOURCES.items()}
 # The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
 MULTIPLE_CHOICE_JUDGE = "bbq_letter"
