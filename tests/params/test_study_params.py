@@ -121,7 +121,7 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ),
         ({"judges": [{**GUARD, "mapping": "gone.json"}]}, "gone.json"),
         ({"judges": [{**GUARD, "template": "gone.txt"}]}, "gone.txt"),
-        ({"judges": [{**GUARD, "template": "README.md"}]}, "README.md: a judge's prompt has {{QUESTION}}"),
+        ({"judges": [{**GUARD, "template": "README.md"}]}, "README.md needs the slots {{QUESTION}} and {{ANSWER}}"),
         ({"judges": [{**GUARD, "model": "smollm3"}]}, "smollm3"),
         ({"judges": [{**GUARD, "model": {"id": "g", "hub": "a/b", "year": 2024}}]}, "its model has the key 'year'"),
         (

@@ -67,6 +67,7 @@ def test_every_stage_leaves_every_row(whole):
         "judgments": 16,
         "prompt_metrics": 16,
         "reply_metrics": 16,
+        "own_metrics": 0,
     }
     assert whole.complete()
     assert found["responses"]["output_tokens"].between(1, 12).all()

@@ -10,8 +10,7 @@ import pytest
 
 from slmsafety.errors import InputError
 from slmsafety.judging.mapping.stored import from_json
-from slmsafety.pipeline import guard_judges
-from slmsafety.pipeline.judge import judge_id
+from slmsafety.pipeline.judges import judge_ids
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import JUDGMENTS, RESPONSES, typed
 from slmsafety.records.store import Partition
@@ -74,7 +73,7 @@ def with_scores(asked: Study, scores: tuple[float, ...] = SCORES) -> Study:
     with_replies(asked)
     for suite, model in asked.run.generation_ids:
         rows = Partition(asked.folder, RESPONSES, (suite, model)).read(["finish_reason"]).assign(judge="guard")
-        rows = rows.assign(raw_value=scores, judge_id=judge_id(asked.params.judges[-1], suite, "missing", asked.root))
+        rows = rows.assign(raw_value=scores, judge_id=judge_ids(asked.run)[suite, "guard"])
         rows["status"] = rows["finish_reason"].map({"stop": "ok", "empty": "empty_response"})
         table = typed(rows.drop(columns="finish_reason"), JUDGMENTS)
         Partition(asked.folder, JUDGMENTS, (suite, "guard", model)).replace(table)
@@ -200,18 +199,18 @@ def test_a_guard_that_writes_gives_its_own_status(root):
 
 def test_another_prompt_or_token_is_another_judge(root):
     entries = [GUARD, {**GUARD, "unsafe_token": "Ġbad"}, {**GUARD, "dtype": "bfloat16"}, {**GUARD, "batch_size": 1}]
-    keys = [guard_judges.definition(study(entry).params.judges[0], root) for entry in entries]
+    keys = [set(judge_ids(study(entry).run).values()).pop() for entry in entries]
     assert keys[0] == keys[3]
     assert keys[0] not in keys[1:3] and keys[1] != keys[2]
     (root / "guard.txt").write_text(TEMPLATE + ":")
-    assert guard_judges.definition(study(GUARD).params.judges[0], root) != keys[0]
+    assert set(judge_ids(study(GUARD).run).values()).isdisjoint(keys[:1])
 
 
 def test_wrong_files_and_tokens_stop_before_anything_is_judged(root):
     with pytest.raises(InputError, match="'Ġnonesuchword' is no single token"):
         with_replies(study({**GUARD, "safe_token": "Ġnonesuchword"})).collect(["judge"])
     (root / "guard.txt").write_text("no slots")
-    with pytest.raises(InputError, match=r"guard\.txt: a judge's prompt has \{\{QUESTION\}\}"):
+    with pytest.raises(InputError, match=r"guard\.txt needs the slots \{\{QUESTION\}\}"):
         study(GUARD)
     assert not list((root / "runs/guarded/judgments").rglob("*.parquet"))
 

@@ -210,7 +210,7 @@ def test_the_paper_s_study_can_be_estimated_without_its_data(monkeypatch, tmp_pa
             ],
         }
     )
-    table = estimate(asked.params, asked.folder, asked.root).set_index("suite")
+    table = estimate(asked.run).set_index("suite")
     assert table["calls"].to_dict() == {"harmbench": 400, "sst": 100}
     assert table["counted"].tolist() == [0, 0] and table["dollars"].isna().all()
     assert table.loc["harmbench", "input_tokens"] > 400 * (512 + 100)

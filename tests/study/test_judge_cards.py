@@ -111,7 +111,9 @@ def test_each_reply_is_judged_once_and_beside_the_others_to_its_prompt(root, mon
 
     def measure(rows):
         seen.append(rows["response"].tolist())
-        return pd.DataFrame({"status": "ok", "label": rows["response"].str[-1].astype(int)}).reset_index(drop=True)
+        return pd.DataFrame(
+            {"status": "ok", "label": [int(text[-1]) if text[-1].isdigit() else 2 for text in rows["response"]]}
+        )
 
     replies = pd.DataFrame({"prompt": ["p", "q", "p", "q", "o"], "response": ["a 0", "b 1", "c 2", "d 0", "e 1"]})
     verdicts, _ = timed(MeasuringJudge("last digit", SimpleNamespace(measure=measure)), replies, chunk=2)

@@ -210,6 +210,8 @@ def test_judges_of_different_replies_are_no_pair_and_the_next_two_are(root):
     assert asked.compared.first_pair() == ()
     assert not {"reference", "two_judges"} & asked.capabilities
     store(asked, "sst", "reader", [None, 1])
+    assert asked.compared.first_pair() == (), "a study reads each table once"
+    asked = study(["offline", "refusal_rules", OWN])
     assert asked.compared.first_pair() == ("refusal_rules", "reader")
     assert {"reference", "two_judges"} <= asked.capabilities
     assert asked.compared.pair().first == "refusal_rules"

@@ -39,7 +39,10 @@ from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 
 class Study:
-    """One study; `Study.load` is the way in."""
+    """One study; `Study.load` is the way in.
+
+    Each table is read once. What another process writes meanwhile shows in a study that is loaded anew.
+    """
 
     def __init__(self, params: StudyParams, given: Any, root: Path) -> None:
         """Take validated parameters, the parameters as they were given, and the project's root."""
@@ -157,7 +160,7 @@ class Study:
         frame = self._tables.read(name, columns, suites)
         if frame.empty:
             settings = " under these settings" if self.params.kind == "run" and self._tables.any(name) else ""
-            raise InputError(f"study {self.name} has no {name} yet{settings}; run: slmsafety collect {self.name}")
+            raise InputError(f"study {self.name} has no {name}{settings} yet; run: slmsafety collect {self.name}")
         return frame.drop(columns="metrics_id", errors="ignore") if self.params.kind == "run" else frame
 
     def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
