@@ -27,7 +27,7 @@ def test_a_module_below_the_root_is_found_and_named_by_its_bytes(tmp_path, name,
     ("name", "code", "says"),
     [
         ("own_pkg_gone.mine", None, "module 'own_pkg_gone.mine' cannot be imported (ModuleNotFoundError"),
-        ("gone.py", None, "module 'gone.py' cannot be imported (FileNotFoundError"),
+        ("gone.py", None, "path 'gone.py' does not exist"),
         ("broken.py", "def measure(:\n", "module 'broken.py' cannot be imported (SyntaxError"),
         ("failing.py", "1 / 0\n", "module 'failing.py' cannot be imported (ZeroDivisionError: division by zero)"),
     ],

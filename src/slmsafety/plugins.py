@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from slmsafety.errors import InputError
+from slmsafety.paths import data_path
 
 # The hash of each module when this process imported it: Python goes on with that code, whatever the file holds now.
 _IMPORTED: dict[str, str] = {}
@@ -45,14 +46,20 @@ def load_plugin(name: str, root: Path) -> Plugin:
     InputError
         When there is no such module, when it has no file, or when importing it fails; the message has the cause.
     """
+    name = os.path.normpath(name) if name.endswith(".py") else name
     try:
-        module = _from_file(root / name) if name.endswith(".py") else _from_import_path(name, root)
-    except Exception as error:  # whatever the user's own lines raise
+        if name.endswith(".py"):
+            return _from_file(name, root)
+        module = _from_import_path(name, root)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's own lines raise
         raise InputError(f"module '{name}' cannot be imported ({type(error).__name__}: {error})") from error
-    if module.__file__ is None:
+    file = getattr(module, "__file__", None)
+    if file is None:
         raise InputError(f"module '{name}' has no file of its own; name a file or a module with code")
-    sha256 = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
-    if not name.endswith(".py") and _IMPORTED.setdefault(name, sha256) != sha256:
+    sha256 = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    if _IMPORTED.setdefault(name, sha256) != sha256:
         raise InputError(f"module '{name}' has changed since this process imported it; start anew (restart the kernel)")
     return Plugin(name, module, sha256)
 
@@ -65,10 +72,13 @@ def _from_import_path(name: str, root: Path) -> ModuleType:
         sys.path.remove(str(root))
 
 
-def _from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _from_file(name: str, root: Path) -> Plugin:
+    """Run a file's bytes as a module; the very bytes that are run are hashed, whatever Python has compiled before."""
+    path = data_path(name, root)
+    content = path.read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    module = ModuleType(f"slmsafety_own_{sha256[:16]}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    exec(compile(content, str(path), "exec"), module.__dict__)
+    return Plugin(name, module, sha256)

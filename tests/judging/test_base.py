@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.judging.base import Judge, MeasuringJudge, judge_id, plugin_judge
+from slmsafety.judging.base import Judge, MeasuringJudge, judge_id
+from slmsafety.judging.own import plugin_judge
 from slmsafety.plugins import load_plugin
 from slmsafety.records.schema import REPLY_KEY
 
@@ -53,10 +55,10 @@ def module(folder: Path, text: str) -> Judge:
 
 
 def test_a_measuring_judge_gives_the_reply_s_key_and_what_was_said() -> None:
-    judge = MeasuringJudge("a", Says(pd.DataFrame({"label": [0, None], "status": ["ok", "unparsed"]}, index=[7, 3])))
+    judge = MeasuringJudge("a", Says(pd.DataFrame({"label": [0, None], "status": ["ok", "unparsed"]})))
     (found,) = judge.judge(rows("yes", "hm").set_axis([5, 5]))
     assert found.to_dict("list") == {
-        **rows("yes", "hm")[REPLY_KEY].to_dict("list"),
+        **rows("yes", "hm")[list(REPLY_KEY)].to_dict("list"),
         "label": [0, pytest.approx(float("nan"), nan_ok=True)],
         "status": ["ok", "unparsed"],
     }
@@ -88,6 +90,15 @@ def _write(folder: Path, text: str) -> Path:
         (pd.DataFrame({"status": ["ok", "okay"]}), "unknown status 'okay' in what judge a returned; did you mean 'ok'"),
         (pd.DataFrame({"status": ["ok", None]}), "unknown status '(None|nan)' in what judge a returned"),
         (pd.DataFrame({"status": "error", "label": [2, 2]}), "judge a, reply 0: a label, though its status is not ok"),
+        (pd.DataFrame({"label": [2, 0]}, index=[1, 0]), "judge a returned rows in another order or with another index"),
+        (pd.DataFrame({"label": pd.array([True, None], "boolean")}), "judge a, reply 0: label np.True_"),
+        (pd.DataFrame({"label": pd.Series([np.True_, 1], dtype=object)}), "judge a, reply 0: label np.True_"),
+        (pd.DataFrame({"input_tokens": [3, 1.5]}), r"judge a, reply 1: input_tokens is 1\.5; it is a finite int"),
+        (pd.DataFrame({"raw_value": ["high", 1]}), "judge a, reply 0: raw_value is 'high'; it is a finite float"),
+        (pd.DataFrame({"raw_value": [float("inf"), 1]}), "judge a, reply 0: raw_value is inf"),
+        (pd.DataFrame({"raw_text": [3, "x"]}), "judge a, reply 0: raw_text is 3"),
+        (pd.DataFrame({"meta": [{"a": 1}, "{}"]}), "judge a, reply 0: meta is .*; it is a JSON object as text"),
+        (pd.DataFrame([["ok", "ok"]] * 2, columns=["status", "status"]), "judge a returned a column twice"),
         (pd.DataFrame({"lable": [2, 2]}), "unknown column 'lable' in what judge a returned; did you mean 'label'"),
     ],
 )
@@ -131,3 +142,41 @@ def test_a_user_s_module_is_a_judge_and_its_bytes_are_part_of_its_id(tmp_path: P
 def test_a_module_that_is_no_judge_is_named(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=problem):
         module(tmp_path, text).definition()
+
+
+@pytest.mark.parametrize(
+    ("said", "mapped", "problem"),
+    [
+        (
+            '{"label": [2, None]}',
+            False,
+            "judge words, reply 1: status ok and no label; one that measures a number needs a",
+        ),
+        ('{"raw_value": [0.1, 0.9]}', False, "judge words, reply 0: status ok and no label"),
+        ('{"raw_value": [0.1, None]}', True, "judge words, reply 1: status ok and no raw_value"),
+        ('{"raw_value": [0.1, 0.9], "label": [2, 0]}', True, "judge words gives labels and has a mapping"),
+        (
+            '{"status": ["ok", "empty_response"], "label": [2, None]}',
+            False,
+            "status empty_response is for replies that",
+        ),
+        (
+            "1 / 0",
+            False,
+            r"judge words: measure of words\.py failed \(ZeroDivisionError: division by zero; line 3 of words",
+        ),
+    ],
+)
+def test_a_module_that_says_too_little_or_fails_is_named(said: str, mapped: bool, problem: str, tmp_path: Path) -> None:
+    text = f"import pandas as pd\ndef measure(rows):\n    return pd.DataFrame({said})\n"
+    (tmp_path / "words.py").write_text(text)
+    judge = plugin_judge("words", load_plugin("words.py", tmp_path), mapped)
+    with pytest.raises(InputError, match=problem):
+        list(judge.judge(rows("yes", "no")))
+
+
+def test_a_mapped_module_may_end_without_a_number(tmp_path: Path) -> None:
+    said = '{"raw_value": [0.1, None], "status": ["ok", "unparsed"]}'
+    (tmp_path / "words.py").write_text(f"import pandas as pd\ndef measure(rows):\n    return pd.DataFrame({said})\n")
+    (found,) = plugin_judge("words", load_plugin("words.py", tmp_path), True).judge(rows("yes", "no"))
+    assert found["status"].tolist() == ["ok", "unparsed"]

@@ -67,7 +67,7 @@ def test_prompts_that_are_not_there_are_named(root):
 @pytest.mark.parametrize(
     ("suite", "judge", "says"),
     [
-        ({}, {}, "suite 'planes' has no judge; add a judge of labels"),
+        ({}, {}, "suite 'planes' has no rubric of its own; give the judge or the suite one: harmbench"),
         (
             {},
             {"suites": ["planes"]},
@@ -109,10 +109,24 @@ def test_a_language_model_without_a_rubric_is_refused_before_any_work(root, suit
             "has an adapter and a module; give one",
         ),
         ({"metrics": {"own": ["gone.metric"]}}, "module 'gone.metric' cannot be imported"),
+        ({"metrics": {"own": ["words.py", "again.py"]}}, "own metric 'words' is listed twice; give one of the modules"),
+        ({"judges": [{"name": "paid", "module": "paid.py"}], "on_demand": True}, "must not pay for it"),
+        ({"judges": [{"name": "mine", "module": "words.py", "mapping": "otsu"}]}, "unknown mapping 'otsu'"),
+        ({"judges": [{"name": "mine", "module": "sys"}]}, "module 'sys' has no file of its own"),
+        ({"judges": [{"name": "mine", "module": "leaving.py"}]}, "cannot be imported (SystemExit: 0)"),
+        ({"judges": [{"name": "mine", "module": "nothing.py"}]}, "'nothing.py' has no function measure(rows)"),
+        ({"judges": [{"name": "mine", "module": "bad.py"}]}, "definition of bad.py failed (KeyError"),
         ({"metrics": {"own": ["planes.csv"]}}, "module 'planes.csv' cannot be imported"),
     ],
 )
 def test_what_of_a_users_own_is_wrong_gets_one_line(root, more, says):
+    measure = "def measure(rows):\n    return [1.0] * len(rows)\n"
+    files = {"words": "", "again": "NAME = 'words'\n", "paid": "COSTS_MONEY = True\n"}
+    files["bad"] = "def definition():\n    return {}['x']\n"
+    for name, text in files.items():
+        (root / f"{name}.py").write_text(text + measure)
+    (root / "leaving.py").write_text("import sys\nsys.exit(0)\n")
+    (root / "nothing.py").write_text("")
     with pytest.raises(InputError) as caught:
         run(root, **more)
     assert says in str(caught.value)
@@ -122,3 +136,18 @@ def test_what_of_a_users_own_is_wrong_gets_one_line(root, more, says):
 def test_own_true_insists_on_a_name_that_is_nearly_known(root):
     own = {"name": "harm_bench", "path": "planes.csv", "own": True}
     assert run(root, suites=[own]).params.suites[0].own
+
+
+def test_other_categories_and_groups_replace_those_that_are_stored(root, capsys):
+    collect(run(root), {}, ["prompts"])
+    text = (root / "planes.csv").read_text().splitlines()
+    (root / "planes.csv").write_text(
+        "\n".join([text[0] + ",group,category", *(line + ",one,paper" for line in text[1:])])
+    )
+    capsys.readouterr()
+    collect(run(root), {}, ["prompts"])
+    assert "planes has other categories, groups or titles than before; they are replaced" in capsys.readouterr().out
+    assert set(run(root).stored_prompts("planes")["group"]) == {"one"}
+    (root / "planes.csv").write_text((root / "planes.csv").read_text().replace("fold", "cut"))
+    with pytest.raises(InputError, match="suite 'planes' differs from the prompts"):
+        collect(run(root), {}, ["prompts"])

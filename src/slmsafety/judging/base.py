@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.plugins import Plugin
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, LABELS, REPLY_KEY, STATUSES
 
 # What a judge may say of a reply; the other columns of the judgments table are the reply's and the judge's names.
-_SAID = [column for column in JUDGMENTS.columns if column not in (*JUDGMENTS.key, "judge")]
-# The keys of a definition that the package sets itself.
-_OWN_KEYS = ("judge", "sends_empty", "module", "sha256")
+SAID = [column for column in JUDGMENTS.columns if column not in (*JUDGMENTS.key, "judge")]
 
 
 class _Defined(Protocol):
@@ -128,76 +128,55 @@ class MeasuringJudge:
 
     def measure(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return what the source says of rows, checked as `judge` says: a row for each, with a fresh index."""
-        said: object = self.source.measure(rows)
+        given = rows.reset_index(drop=True)
+        said: object = self.source.measure(given.copy())
         if not isinstance(said, pd.DataFrame):
             raise InputError(f"judge {self.name}: measure returned {type(said).__name__}; it owes a DataFrame")
-        if len(said) != len(rows):
+        if len(said) != len(given):
             raise InputError(
-                f"judge {self.name} returned {len(said)} rows for {len(rows)} replies; it owes one for each"
+                f"judge {self.name} returned {len(said)} rows for {len(given)} replies; it owes one for each"
             )
-        said = said.reset_index(drop=True)
+        if not said.index.equals(given.index):
+            raise InputError(f"judge {self.name} returned rows in another order or with another index than its replies")
         if "status" not in said:
             said = said.assign(status="ok")
-        for column in said.columns:
-            if column not in _SAID:
-                raise unknown("column", column, _SAID, f"what judge {self.name} returned")
-        for status in said["status"].unique():
-            if status not in STATUSES:
-                raise unknown("status", status, STATUSES, f"what judge {self.name} returned")
-        labels = said["label"].dropna() if "label" in said else pd.Series(dtype="Int64")
-        for row, label in labels.items():
-            if label not in range(len(LABELS)) or isinstance(label, bool):
-                raise InputError(f"judge {self.name}, reply {row}: label {label!r}; it is 0, 1, 2 or missing")
-            if said["status"].loc[row] != "ok":  # type: ignore[call-overload] # pandas: the index is a range
-                raise InputError(f"judge {self.name}, reply {row}: a label, though its status is not ok")
+        _check_said(said, f"judge {self.name}")
         return said
 
 
-@dataclass(frozen=True)
-class _Module:
-    """A user's module as what a `MeasuringJudge` asks."""
+def _check_said(said: pd.DataFrame, who: str) -> None:
+    """Raise InputError for a column, status, label or value that the judgments table does not take."""
+    for column in said.columns:
+        if column not in SAID:
+            raise unknown("column", column, SAID, f"what {who} returned")
+    if not said.columns.is_unique:
+        raise InputError(f"{who} returned a column twice")
+    for status in said["status"].unique():
+        if status not in STATUSES:
+            raise unknown("status", status, STATUSES, f"what {who} returned")
+    for row, label in enumerate(said.get("label", ())):
+        if pd.isna(label):
+            continue
+        if isinstance(label, bool | np.bool_) or label not in range(len(LABELS)):
+            raise InputError(f"{who}, reply {row}: label {label!r}; it is 0, 1, 2 or missing")
+        if said["status"].iloc[row] != "ok":
+            raise InputError(f"{who}, reply {row}: a label, though its status is not ok")
+    for column in said.columns:
+        for row, value in enumerate(said[column]):
+            if not _fits(column, value):
+                wanted = f"a finite {JUDGMENTS.columns[column]}" if column != "meta" else "a JSON object as text"
+                raise InputError(f"{who}, reply {row}: {column} is {ascii(value)[:80]}; it is {wanted} or missing")
 
-    plugin: Plugin
-    name: str
 
-    def definition(self) -> dict[str, Any]:
-        own = self.plugin.module.definition() if hasattr(self.plugin.module, "definition") else {}
-        if not isinstance(own, dict):
-            raise InputError(f"judge {self.name}: definition() of {self.plugin.name} must return a dict")
-        for key in _OWN_KEYS:
-            if key in own:
-                raise InputError(f"judge {self.name}: definition() of {self.plugin.name} has the reserved key '{key}'")
-        return {"module": self.plugin.name, "sha256": self.plugin.sha256, **own}
-
-    def measure(self, rows: pd.DataFrame, /) -> Any:
-        return self.plugin.module.measure(rows)
-
-
-def plugin_judge(name: str, plugin: Plugin) -> Judge:
-    """Return a user's own module as a judge.
-
-    Parameters
-    ----------
-    name : str
-        The judge's name in the tables.
-    plugin : Plugin
-        A module with `measure(rows)` as `MeasuringJudge` has it; it may have `definition()` (a dict of what else
-        decides its labels, such as a version) and `COSTS_MONEY = True`.
-
-    Returns
-    -------
-    Judge
-        Its definition holds the module's name and the sha256 of its file: a changed file is another judge_id.
-
-    Raises
-    ------
-    InputError
-        When the module has no function `measure`.
-    """
-    if not callable(getattr(plugin.module, "measure", None)):
-        raise InputError(
-            f"judge {name}: module '{plugin.name}' has no function measure(rows), which returns a frame with a row for "
-            f"each reply and any of {', '.join(_SAID)}"
-        )
-    costs = getattr(plugin.module, "COSTS_MONEY", False) is True
-    return MeasuringJudge(name, _Module(plugin, name), costs_money=costs)
+def _fits(column: str, value: object) -> bool:
+    """Whether a column of the judgments table can hold a value."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return True
+    kind = JUDGMENTS.columns[column]
+    if column == "meta":
+        return isinstance(value, str) and value.lstrip().startswith("{")
+    if kind == "text":
+        return isinstance(value, str)
+    if not isinstance(value, Real) or not math.isfinite(value):
+        return False
+    return kind == "float" or float(value).is_integer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -77,6 +78,8 @@ class OwnMetric:
     def _numbers(self, made: Any, index: pd.Index) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Return what a module gave as floats, or raise InputError naming the first value that is none."""
         where = f"module '{self.plugin.name}': measure"
+        if isinstance(made, Mapping | Set | str | bytes):
+            raise InputError(f"{where} returned a {type(made).__name__}; return a list of {len(index)} numbers")
         try:
             values = list(made)
         except TypeError as error:
@@ -88,7 +91,7 @@ class OwnMetric:
         if isinstance(made, pd.Series) and not made.index.equals(index):
             raise InputError(f"{where} returned a Series in another order or with another index than its rows")
         for row, value in enumerate(values):
-            if not isinstance(value, Real) or math.isinf(value):
+            if not _is_number(value):
                 raise InputError(f"{where} returned {ascii(value)[:80]} for row {row}; return a finite number, or nan")
         return np.array(values, dtype=np.float64)
 
@@ -123,11 +126,19 @@ def own_metric(plugin: Plugin) -> OwnMetric:
     if of not in list(_KEYS):
         raise unknown("value of OF", of, _KEYS, where)
     name = getattr(plugin.module, "NAME", _last_part(plugin.name))
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,99}", name):
         raise InputError(f"{where}: {name!a} is no name of a metric; set NAME to one like 'reply_length'")
     if name in {*PROMPT_METRICS.columns, *REPLY_METRICS.columns}:
         raise InputError(f"{where}: '{name}' is a column of the built-in metrics; set NAME to another name")
     return OwnMetric(name, of, plugin)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number that a float64 holds, or nan."""
+    try:
+        return isinstance(value, Real) and not math.isinf(float(value))
+    except OverflowError:
+        return False
 
 
 def _last_part(name: str) -> str:

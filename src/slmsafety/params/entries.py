@@ -75,6 +75,8 @@ class SuiteParams(Strict):
         check_suite_name(self.name, self.path, self.own)
         if self.rubric is not None and self.name in MULTIPLE_CHOICE:
             raise InputError(f"suite '{self.name}' is multiple choice: it has no rubric; remove the key 'rubric'")
+        if self.rubric == "airbench" and self.name != "airbench":
+            raise InputError(f"suite '{self.name}' has rubric airbench, whose prompts go by that suite's categories")
         return self
 
     @property

@@ -271,8 +271,14 @@ def _check_files(params: StudyParams, root: Path) -> None:
     for judge in params.judges:
         judge.check_files(root)
     params.metrics.sources(root)
-    for name in params.metrics.own:
-        own_metric(load_plugin(name, root))
+    metrics = [own_metric(load_plugin(name, root)).name for name in params.metrics.own]
+    for name in metrics:
+        if metrics.count(name) > 1:
+            raise InputError(f"own metric '{name}' is listed twice; give one of the modules another NAME")
+    if params.on_demand and any(judge.costs_money(root) for judge in params.judges):
+        raise InputError(
+            "on_demand makes what a notebook misses, and must not pay for it; remove it, or the paid judge"
+        )
 
 
 def _keys_at(parents: list[int | str]) -> list[str]:

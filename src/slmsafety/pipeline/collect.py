@@ -17,10 +17,9 @@ from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
-from slmsafety.plugins import load_plugin
 from slmsafety.records.manifest import start_manifest, write_manifest
 from slmsafety.records.schema import PROMPTS, RESPONSES, STATUSES
-from slmsafety.records.store import Partition
+from slmsafety.records.store import Partition, sorted_by
 from slmsafety.suites.base import SuiteData
 
 STAGES = ("prompts", "generate", "judge", "metrics")
@@ -84,7 +83,7 @@ def _made(run: Run, stages: Collection[str]) -> dict[str, Any]:
         "generation_ids": {" ".join(key): value for key, value in run.generation_ids.items()},
         "judge_ids": {" ".join(key): value for key, value in judges.items()},
         "metrics_id": run.metrics_id if "metrics" in stages else None,
-        "modules": {name: load_plugin(name, run.root).sha256 for name in modules},
+        "modules": {name: run.module(name).sha256 for name in modules},
         "models": {model: source.definition() for model, source in run.sources.items()},
         "suites": {suite.name: _revision(run, suite.name) for suite in run.params.suites},
         "device": _device() if "generate" in stages else None,
@@ -100,6 +99,7 @@ def _check_access(run: Run, stages: Collection[str]) -> None:
     if "judge" in stages:
         for judge in run.params.judges:
             judge.check_access()
+        judge_ids(run)
         Mappings(run).check_stored()
 
 
@@ -119,6 +119,9 @@ def _prompts(run: Run) -> Written:
             yield part, len(prompts), 0
             continue
         _same_prompts(run, suite.name, stored, prompts)
+        if run.shard.rank == 0 and not sorted_by(part.check(prompts, suite.name), PROMPTS.key).equals(stored):
+            part.replace(prompts)
+            print(f"prompts: {suite.name} has other categories, groups or titles than before; they are replaced")
         yield part, 0, len(stored)
 
 

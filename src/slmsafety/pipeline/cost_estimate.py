@@ -58,6 +58,7 @@ def estimate(run: Run) -> pd.DataFrame:
     for judge in run.params.endpoint_judges:
         for suite in run.params.suites_of(judge):
             try:
+                study_judge(run, judge, suite)
                 asked = language_model(run, judge, suite)
             except InputError as error:
                 print(

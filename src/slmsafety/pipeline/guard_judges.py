@@ -49,6 +49,10 @@ class GuardModel:
             self._checked.add(part)
         return measure(rows)
 
+    def close(self) -> None:
+        """Free the weights: the next judge may need their room."""
+        self._run.forget(("weights", self._entry.name))
+
     def _check_commit(self, part: tuple[str, str], revision: str) -> None:
         suite, model = part
         made = self._run.judgments(suite, self._entry.name, model).read(["meta"])

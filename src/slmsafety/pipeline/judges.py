@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from slmsafety.judging.base import Judge, MeasuringJudge, judge_id, plugin_judge
+from slmsafety.errors import InputError
+from slmsafety.judging.base import Judge, MeasuringJudge, judge_id
+from slmsafety.judging.own import plugin_judge
 from slmsafety.judging.registry import JUDGES, sends_empty
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
@@ -16,7 +18,6 @@ from slmsafety.params.judges.guard import GuardJudge
 from slmsafety.params.judges.module import ModuleJudge
 from slmsafety.pipeline.endpoint_judges import ServedJudge, language_model
 from slmsafety.pipeline.run import Run
-from slmsafety.plugins import load_plugin
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,14 @@ class StudyJudge:
 
 
 def study_judge(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
-    """Return an entry as the judge of a suite, made once in a run; InputError when its files are not to be had."""
-    return run.once(("judge", entry.name, suite.name), lambda: _make(run, entry, suite))
+    """Return an entry as the judge of a suite, made once in a run; InputError when its files are not to be had.
+
+    A judge that cannot be made is not tried again in the same run: the hub would be asked each time.
+    """
+    found = run.once(("judge", entry.name, suite.name), lambda: _tried(run, entry, suite))
+    if isinstance(found, InputError):
+        raise found
+    return found
 
 
 def judge_ids(run: Run) -> dict[tuple[str, str], str]:
@@ -46,6 +53,13 @@ def judge_ids(run: Run) -> dict[tuple[str, str], str]:
         for suite in run.params.suites
         for entry in run.params.judges_of(suite.name)
     }
+
+
+def _tried(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge | InputError:
+    try:
+        return _make(run, entry, suite)
+    except InputError as problem:
+        return problem
 
 
 def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
@@ -60,8 +74,9 @@ def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
 
         guard = GuardModel(run, entry, lambda: study_judge(run, entry, suite).id)
         judge: Judge = MeasuringJudge(entry.name, guard, chunk=4 * entry.batch_size)
-    elif isinstance(entry, ModuleJudge):
-        judge = plugin_judge(entry.name, load_plugin(entry.module, run.root))
+        return StudyJudge(judge, judge_id(judge, sent), close=guard.close)
+    if isinstance(entry, ModuleJudge):
+        judge = plugin_judge(entry.name, run.module(entry.module), entry.mapping is not None)
     else:
         judge = JUDGES[entry.name]
     return StudyJudge(judge, judge_id(judge, sent))

@@ -13,7 +13,6 @@ from slmsafety.errors import InputError
 from slmsafety.metrics.own import OwnMetric, own_metric
 from slmsafety.pipeline.run import Run, Written, current, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
-from slmsafety.plugins import load_plugin
 from slmsafety.records.files import write_atomic
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, REPLY_METRICS
 from slmsafety.records.store import Partition
@@ -44,7 +43,7 @@ def of_metrics(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
 def own_metrics(run: Run) -> list[OwnMetric]:
     """Return the metrics of the user's own that the study names; InputError for a module that is none."""
     names = run.params.metrics.own
-    return run.once(("own metrics",), lambda: [own_metric(load_plugin(name, run.root)) for name in names])
+    return run.once(("own metrics",), lambda: [own_metric(run.module(name)) for name in names])
 
 
 def measure(run: Run) -> Written:

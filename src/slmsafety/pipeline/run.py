@@ -21,6 +21,7 @@ from slmsafety.params.entries import SuiteParams
 from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.pipeline.shards import ALONE, Shard, sharded
+from slmsafety.plugins import Plugin, load_plugin
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY, PROMPTS, RESPONSES
 from slmsafety.records.store import Partition
@@ -58,6 +59,10 @@ class Run:
             self._kept[key] = make()
         found: T = self._kept[key]
         return found
+
+    def forget(self, key: tuple[object, ...]) -> None:
+        """Drop what is kept for a key, if anything."""
+        self._kept.pop(key, None)
 
     def of_worker(self, worker: int, workers: int) -> Run:
         """Return the run of worker k of n: its shard is a part of this one's."""
@@ -103,6 +108,10 @@ class Run:
         if own is not None:
             given["template"] = own
         return GenerationSettings(**given)
+
+    def module(self, name: str) -> Plugin:
+        """Return a module of the user's own, which is read once."""
+        return self.once(("module", name), lambda: load_plugin(name, self.root))
 
     def suite_data(self, suite: SuiteParams) -> SuiteData:
         """Return a suite's prompts from its file, which is read once."""

@@ -35,7 +35,7 @@ def stage_status(run: Run) -> pd.DataFrame:
         stored = Partition(run.folder, PROMPTS, (suite.name,)).read(["instance_id"])
         total = len(stored) or expected_rows(run, suite)
         rows.append(("prompts", suite.name, "", len(stored), total - len(stored), 0))
-        rows += [("metrics", suite.name, "", done, total - done, 0) for done in _measured(run, suite.name, "")]
+        rows += [(name, suite.name, "", done, total - done, 0) for name, done in _measured(run, suite.name, "")]
         keys = {judge.name: _known_id(run, judge, suite) for judge in run.params.judges_of(suite.name)}
         for model in run.params.model_ids:
             generation = run.generation_ids[suite.name, model]
@@ -48,23 +48,21 @@ def stage_status(run: Run) -> pd.DataFrame:
                 judged = current(part, generation, keys[judge.name])
                 wrong = int(failed(judged).sum())
                 rows.append((f"judge {judge.name}", suite.name, model, len(judged) - wrong, total - len(judged), wrong))
-            rows += [
-                ("metrics", suite.name, model, done, total - done, 0) for done in _measured(run, suite.name, model)
-            ]
+            rows += [(name, suite.name, model, n, total - n, 0) for name, n in _measured(run, suite.name, model)]
     return pd.DataFrame(rows, columns=STATUS_COLUMNS)
 
 
-def _measured(run: Run, suite: str, model: str) -> Iterator[int]:
-    """Yield how many rows of a suite's prompts (model "") or of a model's replies each kind of metric has."""
+def _measured(run: Run, suite: str, model: str) -> Iterator[tuple[str, int]]:
+    """Yield each kind of metric and how many of a suite's prompts (model "") or of a model's replies have it."""
     table, names = (REPLY_METRICS, (suite, model)) if model else (PROMPT_METRICS, (suite,))
     generation = run.generation_ids[suite, model] if model else ""
     rows = Partition(run.folder, table, names).read(["metrics_id"])
     rows = rows[rows["metrics_id"] == run.metrics_id]
-    yield len(current(rows, generation) if model else rows)
+    yield "metrics", len(current(rows, generation) if model else rows)
     for metric in own_metrics(run):
         if (metric.of == "replies") == bool(model):
             rows = Partition(run.folder, OWN_METRICS, (suite, metric.name, model)).read(["value"])
-            yield len(current(rows[rows["metric_id"] == metric.id], generation))
+            yield f"metric {metric.name}", len(current(rows[rows["metric_id"] == metric.id], generation))
 
 
 def _known_id(run: Run, judge: JudgeEntry, suite: SuiteParams) -> str:

@@ -15,11 +15,14 @@ _SIZES = ["suite", "prompts", "controls", "choices", "categories", "revision"]
 
 
 def suite_titles(prompts: pd.DataFrame) -> dict[str, str]:
-    """Return the title of each suite; one whose `prompts` (suite, meta) are a part of it says so (HarmBench-80)."""
+    """Return the title of each suite; one whose `prompts` (suite, meta) are a part of it says so (HarmBench-80).
+
+    Two suites of one title have their names beside it."""
     titles = {name: suite.title for name, suite in SUITES.items()}
     for name, rows in prompts.groupby("suite") if len(prompts) else ():
         titles[str(name)] = title(str(name), rows)
-    return titles
+    shared = [heading for heading in titles.values() if list(titles.values()).count(heading) > 1]
+    return {name: f"{heading} ({name})" if heading in shared else heading for name, heading in titles.items()}
 
 
 def suite_sizes(prompts: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from slmsafety.pipeline.collect import STAGES, collect
 from slmsafety.pipeline.cost_estimate import estimate
 from slmsafety.pipeline.import_runs import import_sources
 from slmsafety.pipeline.label_mappings import Mappings
+from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
@@ -32,6 +33,7 @@ from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.study.capabilities import PUBLISHED, capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
+from slmsafety.study.first_judge import of_first_judge, say_who_judged
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.reference_distributions import Distributions, distributions
 from slmsafety.study.tables import StudyTables
@@ -169,9 +171,11 @@ class Study:
 
     def is_measured(self) -> bool:
         """Return whether every prompt and reply has its metrics under the study's parameters, and there are any."""
-        count = self._tables.count
-        pairs = (("prompt_metrics", "prompts"), ("reply_metrics", "responses"))
-        return all(0 < count(metrics) == count(texts) for metrics, texts in pairs)
+        count, own = self._tables.count, own_metrics(self.run) if self.params.kind == "run" else []
+        texts = {"prompts": count("prompts"), "replies": count("responses")}
+        measured = {"prompts": count("prompt_metrics"), "replies": count("reply_metrics")}
+        wanted = sum(texts[metric.of] for metric in own)
+        return all(0 < measured[of] == texts[of] for of in texts) and count("own_metrics") == wanted
 
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
@@ -204,7 +208,9 @@ class Study:
         known = self._order(every)
         if judge is not None and judge not in known:
             raise unknown("judge", judge, known, f"study {self.name}")
-        wanted = every["judge"] == judge if judge else _of_first_judge(every, known)
+        wanted = every["judge"] == judge if judge else of_first_judge(every, known)
+        if judge is None and self.params.kind == "run":
+            say_who_judged(self.params, every[wanted])
         judgments = read_labels(self.mappings.labelled(every[wanted], every), self.params.empty)
         prompts = self.table("prompts", ["expected", "category", "subcategory"])
         keys = ["suite", "instance_id"]
@@ -382,12 +388,3 @@ class Study:
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
         return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}
-
-
-def _of_first_judge(judgments: pd.DataFrame, judges: list[str]) -> pd.Series:
-    """Which judgments are by the first of `judges` that has read their suite."""
-    wanted = pd.Series(False, judgments.index)
-    for suite, read in judgments[["suite", "judge"]].drop_duplicates().groupby("suite")["judge"]:
-        first = next((judge for judge in judges if judge in set(read)), "")
-        wanted |= (judgments["suite"] == suite) & (judgments["judge"] == first)
-    return wanted

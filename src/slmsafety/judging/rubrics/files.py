@@ -119,7 +119,7 @@ def _class(given: Any, where: str) -> Class:
     for key in given:
         if key not in ("name", "label"):
             raise unknown("key", key, ("name", "label", REFUSE, ANSWER), where)
-    if given.get("label") not in _LABELS:
+    if not isinstance(given.get("label"), str) or given["label"] not in _LABELS:
         raise unknown("label", given.get("label"), _LABELS, where)
     return Class(_text(given, "name", where), _LABELS[given["label"]])
 
@@ -131,6 +131,8 @@ def _by_value(given: Any, where: str) -> dict[float, Any]:
     for value in given:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"{where}: '{value}' is no number")
+        if float(f"{value:g}") != value:
+            raise InputError(f"{where}: '{value}' has more than 6 digits; give a number that is shown whole")
     return {float(value): meaning for value, meaning in given.items()}
 
 

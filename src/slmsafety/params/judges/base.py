@@ -44,6 +44,10 @@ class JudgeEntry(Strict):
         """The modules of the user's own that the judge is made of."""
         return ()
 
+    def costs_money(self, root: Path) -> bool:
+        """Return whether each call may be paid for."""
+        return self.calls_endpoint
+
     def reads(self, suite: SuiteParams) -> bool:
         """Return whether the judge reads a suite: multiple-choice suites have a judge of their own."""
         if (suite.name in MULTIPLE_CHOICE) != (self.name == MULTIPLE_CHOICE_JUDGE):

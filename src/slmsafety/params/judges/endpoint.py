@@ -16,6 +16,7 @@ from slmsafety.models.client import Endpoint, api_key
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry, refuse_known_name
 from slmsafety.paths import data_path
+from slmsafety.suites.catalogue import SUITES
 
 # What a request is made of by its rubric, and what must not come from anywhere else.
 _REQUEST_KEYS = {"model", "messages", "temperature", "max_tokens", "max_completion_tokens", "stream", "n"}
@@ -105,8 +106,8 @@ class EndpointJudge(JudgeEntry):
         return Endpoint(self.endpoint, str(self.served), self.api_key_env, self.concurrency, requests, tokens)
 
     def reads(self, suite: SuiteParams) -> bool:
-        """Return whether it reads a suite: those it names, or all that it has a rubric for."""
-        return super().reads(suite) and bool(self.suites or self.rubric_for(suite))
+        """Return whether it reads a suite: those it names, or all but known suites that have no rubric (SALAD)."""
+        return super().reads(suite) and bool(self.suites or self.rubric_for(suite) or suite.name not in SUITES)
 
     def rubric_for(self, suite: SuiteParams) -> str | None:
         """Return the entry's rubric, else the suite's; None where the suite has none."""
@@ -131,7 +132,7 @@ class EndpointJudge(JudgeEntry):
         if rubric is None:
             raise InputError(
                 f"suite '{suite.name}' has no rubric of its own; give the judge or the suite one: "
-                f"{', '.join(RUBRICS)}, or the path of a rubric file (.yaml)"
+                f"{', '.join(RUBRICS)}, or the path of a rubric file (.yaml); or limit the judge by its 'suites'"
             )
         return rubric
 

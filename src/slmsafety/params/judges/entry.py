@@ -32,17 +32,18 @@ def _tag(value: Any) -> str:
     if isinstance(value, JudgeEntry):
         return next((tag for kind, tag, _ in _KINDS.values() if isinstance(value, kind)), _NAMED[1])
     given = value if isinstance(value, dict) else {}
-    return next((tag for key, (_, tag, _) in _KINDS.items() if key in given), _NAMED[1])
+    return next((tag for key, (_, tag, _) in _KINDS.items() if given.get(key) is not None), _NAMED[1])
 
 
 def _refuse_foreign_keys(value: Any) -> Any:
     """Refuse an entry of two kinds at once, and a key that belongs to another kind than the entry's."""
     if not isinstance(value, dict):
         return value
-    name, telling = value.get("name"), [key for key in _KINDS if key in value]
+    name, telling = value.get("name"), [key for key in _KINDS if value.get(key) is not None]
     if len(telling) > 1:
         raise InputError(f"judge '{name}' has {' and '.join(f'{_article(key)} {key}' for key in telling)}; give one")
     kind, _, said = _KINDS[telling[0]] if telling else _NAMED
+    value = {key: given for key, given in value.items() if given is not None or key in kind.model_fields}
     for key in sorted(map(str, value)):
         owners = [owner for owner, (other, *_) in _KINDS.items() if key in other.model_fields]
         if key not in kind.model_fields and owners:

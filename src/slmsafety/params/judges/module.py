@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import model_validator
 
+from slmsafety.judging.own import costs_money, plugin_judge
 from slmsafety.params.judges.base import JudgeEntry, check_mapping, check_stored_mapping, refuse_known_name
 from slmsafety.plugins import load_plugin
 
@@ -35,7 +36,11 @@ class ModuleJudge(JudgeEntry):
         """Its module."""
         return (self.module,)
 
+    def costs_money(self, root: Path) -> bool:
+        """Return what its module says."""
+        return costs_money(load_plugin(self.module, root))
+
     def check_files(self, root: Path) -> None:
-        """Raise InputError when the module cannot be imported or the stored mapping is none."""
-        load_plugin(self.module, root)
+        """Raise InputError when the module is none or lacks what a judge owes, or the stored mapping is none."""
+        plugin_judge(self.name, load_plugin(self.module, root), self.mapping is not None)
         check_stored_mapping(self.mapping, root)
