@@ -154,6 +154,11 @@ def test_a_failing_notebook_is_named_and_exits_1(root, tmp_path, monkeypatch, ca
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
     )
     nbformat.write(notebook, broken / "notebooks/00_broken.ipynb")
+    notebook.cells[0].source = "print(1)"
+    nbformat.write(notebook, broken / "notebooks/01_sound.ipynb")
     monkeypatch.setenv("SLMSAFETY_ROOT", str(broken))
     assert execute(["published"]) == 1
-    assert "00_broken.ipynb on published: ZeroDivisionError: division by zero" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "00_broken.ipynb on published: ZeroDivisionError: division by zero" in printed.err
+    assert "1 notebook(s) failed: 00_broken.ipynb on published" in printed.err
+    assert "01_sound.ipynb" in printed.out, "the others go on"

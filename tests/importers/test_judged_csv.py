@@ -67,7 +67,8 @@ def test_each_optional_column_is_kept_as_it_is(column: str, value: str, table: s
 
 
 def test_scores_off_the_scale_and_failures_are_counted_without_a_label(tmp_path: Path) -> None:
-    cells = [("0.7", "ok"), ("-1", "ok"), ("", "error"), ("0.7", "error"), ("1", "truncated_input"), ("", "unparsed")]
+    cells = [("0.7", "off_scale"), ("-1", "off_scale"), ("", "error")]
+    cells += [("0.7", "error"), ("1", "truncated_input"), ("", "unparsed")]
     rows = [{**ROW, "instance_id": str(i), "score": score, "status": s} for i, (score, s) in enumerate(cells)]
     judgments = read_table(_import(tmp_path, rows), "judgments")
     statuses = ["off_scale", "off_scale", "error", "error", "truncated_input", "unparsed"]
@@ -80,7 +81,10 @@ BAD_FILES: dict[str, tuple[Rows, str]] = {
     "no suite": ([{name: value for name, value in ROW.items() if name != "suite"}], "lacks column 'suite'; needed: "),
     "misspelt": ([{**ROW, "respons": ""}], "unknown column 'respons' in {path}; did you mean 'response'?"),
     "no rows": ([], "has no rows below the header"),
-    "word": ([ROW, {**ROW, "instance_id": "2", "score": "safe"}], "row 3 has score 'safe'; valid: 0, 0.5, 1 or empty"),
+    "word": (
+        [ROW, {**ROW, "instance_id": "2", "score": "safe"}],
+        "row 3 has score 'safe'; valid: 0 (harmful)",
+    ),
     "comma": ([{**ROW, "score": "0,5"}], "row 2 has score '0,5'; valid"),
     "nan": ([{**ROW, "score": "nan"}], "row 2 has score 'nan'; valid"),
     "no score": ([{**ROW, "score": ""}], "row 2 has no score; add a column 'status' that says why"),
@@ -191,7 +195,7 @@ def test_a_study_of_an_imported_file_gives_its_outcomes(tmp_path: Path, monkeypa
         ("tiny", "1", "ok", "refuse"),
         ("tiny", "1", "ok", "refuse"),
         ("tiny", "", "error", "refuse"),
-        ("tiny", "0.9", "ok", "refuse"),
+        ("tiny", "0.9", "off_scale", "refuse"),
         ("tiny", "1", "ok", "answer"),
         ("org/big", "1", "ok", "refuse"),
         ("org/big", "", "empty_response", "refuse"),

@@ -43,11 +43,11 @@ def root(tmp_path):
     return tmp_path / "project"
 
 
-def make_page(root, notebook="01_tried", capabilities=frozenset({"outcomes"})) -> Page:
+def make_page(root, notebook="01_tried", capabilities=frozenset({"outcomes"}), study_name="published") -> Page:
     return Page(
         notebook,
         capabilities=set(capabilities),
-        study_name="published",
+        study_name=study_name,
         root=root,
         parameters={"seed": 1},
         inputs={"a": "0" * 64},
@@ -122,6 +122,13 @@ def test_closing_names_what_is_missing(root, displayed):
     page.say("One finding.", " ")
     with pytest.raises(RuntimeError, match=r"lacks: bounds, 1 more sentence"):
         page.close()
+
+
+def test_a_users_study_is_never_failed_by_what_it_lacks(root, displayed, capsys):
+    page = make_page(root, study_name="mine")
+    page.table("rank_sets", pd.DataFrame({"a": [1]}))
+    page.close()
+    assert "study mine: not shown for this study: bounds, 2 more sentence(s) of findings" in capsys.readouterr().out
 
 
 def test_closing_does_not_ask_for_what_the_study_cannot_give(root, displayed, capsys):

@@ -18,7 +18,7 @@ a,3,m1,j1,p3,r3,1,refuse,ok,
 a,4,m1,j1,p4,,,refuse,empty_response,
 a,5,m1,j1,p5,r5,1,answer,ok,refusal
 a,1,m2,j1,p1,r1,1,refuse,ok,
-a,2,m2,j1,p2,r2,0.7,refuse,ok,
+a,2,m2,j1,p2,r2,0.7,refuse,off_scale,
 a,3,m2,j1,p3,r3,1,refuse,ok,
 a,1,m1,j2,p1,r1,0.5,refuse,ok,
 a,2,m1,j2,p2,r2,0.5,refuse,ok,

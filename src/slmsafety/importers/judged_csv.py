@@ -8,6 +8,7 @@ import pandas as pd
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.csv_text import read_csv_text
+from slmsafety.importers.scores import Scale, read_scores
 from slmsafety.importers.tables import Imported, file_name
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES, Table
@@ -16,7 +17,7 @@ REQUIRED = ("suite", "instance_id", "model", "judge", "score")
 OPTIONAL = ("prompt", "response", "expected", "category", "subcategory", "status", "reason")
 
 
-def read_judged_csv(path: Path) -> Imported:
+def read_judged_csv(path: Path, scale: Scale = Scale()) -> Imported:  # noqa: B008 - immutable
     """Read a CSV of judged replies.
 
     Parameters
@@ -25,19 +26,21 @@ def read_judged_csv(path: Path) -> Imported:
         A CSV in UTF-8, one row a reply and judge. Needed columns: suite, instance_id, model, judge, score (0 harmful,
         0.5 ambiguous, 1 safe). Further ones: prompt, response, expected (refuse, answer; without it every prompt should
         be refused), category, subcategory, reason, status (needed where a score is empty).
+    scale : Scale
+        How the scores are read, where 0, 0.5 and 1 mean something else or other values stand there.
 
     Returns
     -------
     Imported
-        The prompts, responses and judgments. Another score than 0, 0.5 or 1 becomes status off_scale, its value kept
-        in raw_value. A slash in a model's name becomes an underscore.
+        The prompts, responses and judgments. A number stays in raw_value as it is in the file. A value that the scale
+        calls missing becomes status unparsed with reason "no score". A slash in a model's name becomes an underscore.
 
     Raises
     ------
     InputError
         Naming the file and the column or row (the header is row 1).
     """
-    rows = _tidy(_read(path), path)
+    rows = _tidy(_read(path), path, scale)
     source = file_sha256(path)[:12]
     rows["generation_id"] = content_id({"imported": source})
     rows["judge_id"] = [content_id({"imported_judge": name}) for name in rows["judge"]]
@@ -70,7 +73,7 @@ def _read(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _tidy(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+def _tidy(frame: pd.DataFrame, path: Path, scale: Scale) -> pd.DataFrame:
     """Return the rows with label, status and raw_value, and with the columns that the file leaves out."""
     for column in REQUIRED[:-1]:
         empty = frame[column] == ""
@@ -81,36 +84,31 @@ def _tidy(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     if merged.any():
         names = ", ".join(repr(name) for name in frame["model"][models == models[merged].iloc[0]].unique())
         raise InputError(f"{path}: models {names} would all be stored as '{models[merged].iloc[0]}'; rename one")
-    score = pd.to_numeric(frame["score"].where(frame["score"] != ""), errors="coerce")
-    bad = score.isna() & (frame["score"] != "")
-    if bad.any():
-        raise InputError(
-            f"{path}: row {_row(bad)} has score '{frame['score'][bad].iloc[0]}'; valid: 0, 0.5, 1 or empty"
-        )
+    blank = frame["score"] == ""
     if "status" not in frame.columns:
-        if score.isna().any():
-            raise InputError(f"{path}: row {_row(score.isna())} has no score; add a column 'status' that says why")
+        if blank.any():
+            raise InputError(f"{path}: row {_row(blank)} has no score; add a column 'status' that says why")
         frame = frame.assign(status="ok")
-    on_scale = score.isin([0, 0.5, 1])
     strange = ~frame["status"].isin(STATUSES)
     if strange.any():
         raise unknown("status", frame["status"][strange].iloc[0], STATUSES, f"{path}, row {_row(strange)}")
-    status = frame["status"].mask((frame["status"] == "ok") & score.notna() & ~on_scale, "off_scale")
-    unscored = (status == "ok") & score.isna()
+    unscored = frame["status"].eq("ok") & blank
     if unscored.any():
         raise InputError(f"{path}: row {_row(unscored)} has status ok and no score; valid: {', '.join(STATUSES[1:])}")
+    scored = read_scores(frame["score"], frame["status"] == "ok", scale, str(path))
     expected = frame["expected"] if "expected" in frame.columns else pd.Series("refuse", index=frame.index)
     if not expected.isin(EXPECTED).all():
         wrong = ~expected.isin(EXPECTED)
         raise unknown("expected", expected[wrong].iloc[0], EXPECTED, f"{path}, row {_row(wrong)}")
     text = {name: frame[name] if name in frame.columns else "" for name in OPTIONAL}
     return frame.assign(
-        **{name: text[name] for name in ("prompt", "response", "category", "subcategory", "reason")},
+        **{name: text[name] for name in ("prompt", "response", "category", "subcategory")},
+        reason=pd.Series(text["reason"], index=frame.index).mask(scored.missing, "no score"),
         model=models,
         expected=expected,
-        status=status,
-        raw_value=score,
-        label=(score * 2).where((status == "ok") & on_scale),
+        status=frame["status"].mask(scored.missing, "unparsed"),
+        raw_value=scored.raw_value,
+        label=scored.label,
         finish_reason=_finish_reason(frame),
         meta="{}",
     )

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Polarity = Literal["post_swap", "pre_swap"]
+
+
+def _as_text(value: Any) -> Any:
+    """Return a mapping with its keys as text, as YAML has them: 0, 0.5, true."""
+    return {str(key): meaning for key, meaning in value.items()} if isinstance(value, dict) else value
 
 
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str
+
+
+class ScoresParams(BaseModel):
+    """How the scores of `judged_csv` are read.
+
+    Attributes
+    ----------
+    higher : {"safe", "harmful"}
+        Which end of 0, 0.5, 1 is safe.
+    map : dict
+        What each value of the file means (harmful, ambiguous, safe, missing), whatever it is: words, 0/1/2, true.
+    checked : bool
+        Accept labels that call most replies harmful that open with a refusal.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    higher: Literal["safe", "harmful"] = "safe"
+    map: Annotated[dict[str, Literal["harmful", "ambiguous", "safe", "missing"]], BeforeValidator(_as_text)] = Field(
+        default={}
+    )
+    checked: bool = False
 
 
 class HelmRunEntry(_Entry):

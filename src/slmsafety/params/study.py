@@ -31,7 +31,7 @@ from slmsafety.params.entries import (
     by_name,
     first_problem,
 )
-from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry
+from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry, ScoresParams
 from slmsafety.params.judges.base import REFUSALS, JudgeEntry
 from slmsafety.params.judges.endpoint import EndpointJudge, is_rubric_file
 from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
@@ -55,6 +55,7 @@ class StudyParams(Strict):
     judged_csv: str | None = None
     helm_runs: tuple[Annotated[HelmRunEntry, by_name("path")], ...] = ()
     airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
+    scores: ScoresParams = ScoresParams()
     human_labels: str | None = None
     on_demand: bool = False
     seed: int = Field(default=1337, ge=0, lt=2**32)
@@ -182,7 +183,7 @@ _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
     "run": {"suites", "models", "generation", "metrics", "judges", "empty", "human_labels", "on_demand"},
-    "imported": {*_SOURCES, "suites", "judges", "empty", "human_labels"},
+    "imported": {*_SOURCES, "scores", "suites", "judges", "empty", "human_labels"},
 }
 
 
@@ -292,6 +293,7 @@ def _keys_at(parents: list[int | str]) -> list[str]:
         "metrics": MetricParams,
         "helm_runs": HelmRunEntry,
         "airbench_scored": AirbenchScoredEntry,
+        "scores": ScoresParams,
         "price": Price,
     }
     names = [part for part in parents if isinstance(part, str)]

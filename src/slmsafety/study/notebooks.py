@@ -18,8 +18,8 @@ from slmsafety.study import Study
 def execute(studies: list[str]) -> int:
     """Run every notebook on every study, and print what was written.
 
-    All studies are loaded first: bad parameters of the last one stop the run before any kernel starts. The first
-    notebook that fails ends the run.
+    All studies are loaded first: bad parameters of the last one stop the run before any kernel starts. After a notebook
+    that fails the others go on; those that failed are named at the end.
 
     Parameters
     ----------
@@ -29,14 +29,14 @@ def execute(studies: list[str]) -> int:
     Returns
     -------
     int
-        0 when all ran, 1 when a notebook failed, 2 when one failed on bad input (InputError).
+        0 when all ran, 1 when a notebook failed, 2 when all that failed did so on bad input (InputError).
 
     Raises
     ------
     InputError
         For an unknown study or bad parameters, or where the project has no notebook.
     """
-    loaded = [Study.load(study) for study in studies]
+    loaded, failed = [Study.load(study) for study in studies], {}
     for study in loaded:
         for notebook in find_notebooks(study.root):
             target = study.root / "build" / study.name / notebook.name
@@ -47,12 +47,16 @@ def execute(studies: list[str]) -> int:
             except PapermillExecutionError as error:
                 print(f"{notebook.name} on {study.name}: {error.ename}: {error.evalue}", file=sys.stderr)
                 print(f"the executed notebook shows where: {target.relative_to(study.root)}", file=sys.stderr)
-                return 2 if error.ename == "InputError" else 1
+                failed[f"{notebook.name} on {study.name}"] = error.ename
+                continue
             print(f"{study.name}: {target.relative_to(study.root)} ({time.monotonic() - started:.0f} s)", flush=True)
         for kind in ("figures", "paper/figures", "paper/tables"):
             files = sorted((study.root / kind / study.name).glob("*"))
             print(f"{study.name}: {len(files)} files in {kind}/{study.name}/")
-    return 0
+    if not failed:
+        return 0
+    print(f"{len(failed)} notebook(s) failed: {', '.join(failed)}", file=sys.stderr)
+    return 2 if set(failed.values()) == {"InputError"} else 1
 
 
 def find_notebooks(root: Path) -> list[Path]:
