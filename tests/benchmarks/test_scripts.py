@@ -11,13 +11,11 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if '__name__ == "__main__"' in path.read_text("utf-8"))
-# It runs every analysis of 26 models on five suites: minutes, however few the prompts.
-SLOW = {"analysis.py"}
 LIMIT = 600
-"""Seconds that a script may take beside other tests; alone on a core it takes half a minute at most."""
+"""Seconds that a script may take beside other tests; alone on a core the slowest takes a minute."""
 
 
-@pytest.mark.parametrize("script", [script for script in SCRIPTS if script not in SLOW])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_benchmark_runs_at_its_smallest_size_and_prints_something(script):
     command = [sys.executable, str(BENCHMARKS / script), "--smallest"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -67,7 +67,10 @@ def estimate(run: Run) -> pd.DataFrame:
                 asked = None
             calls = _calls(run, judge, asked, suite)
             rows.append(_row(judge, suite.name, calls, HELM_TOKENS if asked is None else asked.rubric.max_tokens))
-    if not rows:
+    paid = [judge.name for judge in run.params.judges if judge.modules and judge.costs_money(run.root)]
+    if paid:
+        print(f"not estimated: {', '.join(paid)}, whose modules say that they cost money")
+    if not rows and not paid:
         raise InputError(f"study {run.params.name} has no judge behind an endpoint; its judges cost nothing")
     return pd.DataFrame(rows, columns=COLUMNS)
 
