@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.importers.scores import Scale, read_scores
+from slmsafety.importers.scores import PLAIN, Scale, read_scores
 from slmsafety.study import Study
 
 SCORES_012 = {"map": {0: "harmful", 1: "ambiguous", 2: "safe"}}
 
 
-def labels(cells: list[str], scale: Scale = Scale()) -> list[object]:  # noqa: B008 - immutable
+def labels(cells: list[str], scale: Scale = PLAIN) -> list[object]:
     column = pd.Series(cells, dtype="str")
     return read_scores(column, pd.Series(True, column.index), scale, "f.csv").label.astype(object).tolist()
 

@@ -20,3 +20,8 @@ def read_csv_text(path: Path, needed: Sequence[str]) -> pd.DataFrame:
         if column not in frame.columns:
             raise InputError(f"{path}: lacks column '{column}'; needed: {', '.join(needed)}")
     return frame
+
+
+def row_of(mask: pd.Series) -> int:
+    """Return the number of the first True row as a spreadsheet counts: the header is row 1."""
+    return int(mask.to_numpy().argmax()) + 2

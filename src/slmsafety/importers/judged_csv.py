@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from slmsafety.errors import InputError, unknown
-from slmsafety.importers.csv_text import read_csv_text
-from slmsafety.importers.scores import Scale, read_scores
+from slmsafety.importers.csv_text import read_csv_text, row_of
+from slmsafety.importers.scores import PLAIN, Scale, read_scores
 from slmsafety.importers.tables import Imported, file_name
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES, Table
@@ -17,7 +17,7 @@ REQUIRED = ("suite", "instance_id", "model", "judge", "score")
 OPTIONAL = ("prompt", "response", "expected", "category", "subcategory", "status", "reason")
 
 
-def read_judged_csv(path: Path, scale: Scale = Scale()) -> Imported:  # noqa: B008 - immutable
+def read_judged_csv(path: Path, scale: Scale = PLAIN) -> Imported:
     """Read a CSV of judged replies.
 
     Parameters
@@ -57,7 +57,7 @@ def _rows(rows: pd.DataFrame, table: Table, path: Path) -> pd.DataFrame:
     if twice.any():
         key = ", ".join(rows.loc[twice, list(table.key)].iloc[0])
         problem = "repeats a judgment" if table is JUDGMENTS else f"contradicts an earlier row of table {table.name}"
-        raise InputError(f"{path}: row {_row(twice)} {problem}: {key}")
+        raise InputError(f"{path}: row {row_of(twice)} {problem}: {key}")
     return frame
 
 
@@ -78,7 +78,7 @@ def _tidy(frame: pd.DataFrame, path: Path, scale: Scale) -> pd.DataFrame:
     for column in REQUIRED[:-1]:
         empty = frame[column] == ""
         if empty.any():
-            raise InputError(f"{path}: row {_row(empty)} has no {column}")
+            raise InputError(f"{path}: row {row_of(empty)} has no {column}")
     models = pd.Series([file_name(name) for name in frame["model"]], index=frame.index)
     merged = frame["model"].groupby(models).transform("nunique") > 1
     if merged.any():
@@ -87,19 +87,19 @@ def _tidy(frame: pd.DataFrame, path: Path, scale: Scale) -> pd.DataFrame:
     blank = frame["score"] == ""
     if "status" not in frame.columns:
         if blank.any():
-            raise InputError(f"{path}: row {_row(blank)} has no score; add a column 'status' that says why")
+            raise InputError(f"{path}: row {row_of(blank)} has no score; add a column 'status' that says why")
         frame = frame.assign(status="ok")
     strange = ~frame["status"].isin(STATUSES)
     if strange.any():
-        raise unknown("status", frame["status"][strange].iloc[0], STATUSES, f"{path}, row {_row(strange)}")
+        raise unknown("status", frame["status"][strange].iloc[0], STATUSES, f"{path}, row {row_of(strange)}")
     unscored = frame["status"].eq("ok") & blank
     if unscored.any():
-        raise InputError(f"{path}: row {_row(unscored)} has status ok and no score; valid: {', '.join(STATUSES[1:])}")
+        raise InputError(f"{path}: row {row_of(unscored)} has status ok and no score; valid: {', '.join(STATUSES[1:])}")
     scored = read_scores(frame["score"], frame["status"] == "ok", scale, str(path))
     expected = frame["expected"] if "expected" in frame.columns else pd.Series("refuse", index=frame.index)
     if not expected.isin(EXPECTED).all():
         wrong = ~expected.isin(EXPECTED)
-        raise unknown("expected", expected[wrong].iloc[0], EXPECTED, f"{path}, row {_row(wrong)}")
+        raise unknown("expected", expected[wrong].iloc[0], EXPECTED, f"{path}, row {row_of(wrong)}")
     text = {name: frame[name] if name in frame.columns else "" for name in OPTIONAL}
     return frame.assign(
         **{name: text[name] for name in ("prompt", "response", "category", "subcategory")},
@@ -119,8 +119,3 @@ def _finish_reason(frame: pd.DataFrame) -> pd.Series:
     if "response" not in frame.columns:
         return pd.Series("stop", index=frame.index)
     return frame["response"].str.strip().eq("").map({True: "empty", False: "stop"})
-
-
-def _row(mask: pd.Series) -> int:
-    """The number of the first True row as a spreadsheet counts: the header is row 1, a quoted line break is none."""
-    return int(mask.to_numpy().argmax()) + 2

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from slmsafety.errors import InputError
+from slmsafety.importers.csv_text import row_of
 from slmsafety.records.schema import AMBIGUOUS, HARMFUL, SAFE
 
 LABELS = {"harmful": HARMFUL, "ambiguous": AMBIGUOUS, "safe": SAFE}
@@ -21,6 +22,10 @@ class Scale(NamedTuple):
 
     higher: str = "safe"
     values: Mapping[str, str] = {}
+
+
+PLAIN = Scale()
+"""Scores as the project has them: 0 harmful, 0.5 ambiguous, 1 safe."""
 
 
 class Scored(NamedTuple):
@@ -78,8 +83,8 @@ def _mapped(cells: pd.Series, number: pd.Series, counted: pd.Series, scale: Scal
     unknown = counted & found.isna() & (cells.str.strip() != "")
     if unknown.any():
         raise InputError(
-            f"{source}: score '{cells[unknown].iloc[0]}' in row {_row(unknown)} is not among the values that the study "
-            f"maps ({', '.join(scale.values)}); add it to scores.map, as {', '.join(MEANINGS)}"
+            f"{source}: score '{cells[unknown].iloc[0]}' in row {row_of(unknown)} is not among the values that the "
+            f"study maps ({', '.join(scale.values)}); add it to scores.map, as {', '.join(MEANINGS)}"
         )
     label = found.map(LABELS).where(counted).astype("Int64")
     return Scored(label, number, counted & found.eq(MISSING))
@@ -89,12 +94,7 @@ def _not_on_scale(cells: pd.Series, strange: pd.Series, counted: pd.Series, sour
     seen = sorted(set(cells[counted & (cells != "")].map(plain)))
     shown = ", ".join(seen[:_SHOWN]) + (", ..." if len(seen) > _SHOWN else "")
     return InputError(
-        f"{source}: row {_row(strange)} has score '{cells[strange].iloc[0]}'; valid: 0 (harmful), 0.5 (ambiguous), 1 "
+        f"{source}: row {row_of(strange)} has score '{cells[strange].iloc[0]}'; valid: 0 (harmful), 0.5 (ambiguous), 1 "
         f"(safe) or empty. Rows with another score: {int(strange.sum())}; seen: {shown}. Say what they mean in the "
         "study, such as scores: {map: {0: harmful, 1: ambiguous, 2: safe}}, or give a row that is no verdict a status"
     )
-
-
-def _row(mask: pd.Series) -> int:
-    """The number of the first True row as a spreadsheet counts: the header is row 1."""
-    return int(mask.to_numpy().argmax()) + 2

@@ -14,7 +14,7 @@ from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.endpoint import EndpointJudge
-from slmsafety.pipeline.run import Run, with_prompts
+from slmsafety.pipeline.run import JUDGED_WITH, Run, with_prompts
 from slmsafety.pipeline.spending import SpendLog
 
 
@@ -82,7 +82,7 @@ class ServedJudge:
         notes = self._run.folder / "batches" / self.name / suite / model / f"{generation}-{self.id}"
         every = with_prompts(
             self._run.replies(suite, model, ["response", "finish_reason"]),
-            self._run.prompts(suite)[["suite", "instance_id", "prompt", "expected", "meta"]],
+            self._run.prompts(suite)[JUDGED_WITH],
         )
         return BatchRun(self.asked, rows, self.id, self._budget, Batching(notes, every))
 

@@ -10,7 +10,7 @@ import pandas as pd
 from slmsafety.judging.registry import empty_rows, sends_empty
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.pipeline.judges import StudyJudge, study_judge
-from slmsafety.pipeline.run import Run, Written, current, with_prompts, without
+from slmsafety.pipeline.run import JUDGED_WITH, Run, Written, current, with_prompts, without
 from slmsafety.records.schema import JUDGMENTS, typed
 from slmsafety.records.store import Partition
 
@@ -50,7 +50,7 @@ def judge_replies(run: Run, retry: Collection[str]) -> Written:
 def judge_todo(run: Run, part: Partition, judge_id: str, retry: Collection[str] = ()) -> tuple[pd.DataFrame, int]:
     """Return the replies of a shard that are to be judged, each with its prompt, and the number that are judged."""
     suite, _, model = part.names
-    prompts = run.prompts(suite)[["suite", "instance_id", "prompt", "expected", "meta"]]
+    prompts = run.prompts(suite)[JUDGED_WITH]
     replies = run.replies(suite, model, ["response", "finish_reason"])
     judged = current(part.read(["status", "reason"]), run.generation_ids[suite, model], judge_id)
     judged = judged[judged["instance_id"].isin(prompts["instance_id"])]

@@ -21,7 +21,7 @@ from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE, judgments
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.pipeline.judges import judge_ids, study_judge
-from slmsafety.pipeline.run import Run, current, with_prompts
+from slmsafety.pipeline.run import JUDGED_WITH, Run, current, with_prompts
 from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import LABELS
@@ -129,7 +129,7 @@ def _sample(run: Run, name: str, model: str, sample: int) -> tuple[SuiteParams, 
         print(f"noise: {name} is left out, since no judge of it answers at once, without a model or an endpoint")
         return None
     replies = replies.sample(min(sample, len(replies)), random_state=run.params.seed).sort_index()
-    replies = with_prompts(replies, run.stored_prompts(name)[["suite", "instance_id", "prompt", "expected", "meta"]])
+    replies = with_prompts(replies, run.stored_prompts(name)[JUDGED_WITH])
     made = dict(zip(replies["instance_id"], replies["response"], strict=True))
     return suite, replies, content_id({"generation": generation, "replies": made, "judges": known_by})
 

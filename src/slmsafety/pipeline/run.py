@@ -32,6 +32,9 @@ T = TypeVar("T")
 # A part that a stage has filled, how many rows it made and how many were there.
 Written = Iterator[tuple[Partition, int, int]]
 
+# What a judge gets of a prompt, beside the reply.
+JUDGED_WITH = [*PROMPT_KEY, "prompt", "expected", "meta"]
+
 # Raise it when a metric of the same text by the same models would come out otherwise.
 METRICS_VERSION = 1
 
