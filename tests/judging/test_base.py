@@ -58,7 +58,8 @@ def test_a_measuring_judge_gives_the_reply_s_key_and_what_was_said() -> None:
     judge = MeasuringJudge("a", Says(pd.DataFrame({"label": [0, None], "status": ["ok", "unparsed"]})))
     (found,) = judge.judge(rows("yes", "hm").set_axis([5, 5]))
     assert found.to_dict("list") == {
-        **rows("yes", "hm")[list(REPLY_KEY)].to_dict("list"),
+        **rows("yes", "hm")[list(REPLY_KEY[:-1])].to_dict("list"),
+        "sample": [0, 0],
         "label": [0, pytest.approx(float("nan"), nan_ok=True)],
         "status": ["ok", "unparsed"],
     }

@@ -36,7 +36,7 @@ def test_a_metric_of_replies_is_one_number_a_row(tmp_path: Path) -> None:
     length = metric(tmp_path, LENGTHS)
     assert (length.name, length.of) == ("length", "replies")
     expected = REPLIES[["suite", "instance_id", "model", "generation_id"]].assign(
-        metric="length", metric_id=length.id, value=[5.0, 0.0, 3.0]
+        sample=0, metric="length", metric_id=length.id, value=[5.0, 0.0, 3.0]
     )
     pd.testing.assert_frame_equal(length.measure(REPLIES), expected)
 

@@ -21,7 +21,8 @@ def test_check_gives_the_order_and_dtypes_of_the_table(judgments: Any) -> None:
     assert list(checked.columns) == list(JUDGMENTS.columns)
     assert checked.dtypes.astype(str).to_dict() == {
         **dict.fromkeys(JUDGMENTS.columns, "str"),
-        **dict.fromkeys(("label", "input_tokens", "output_tokens"), "Int64"),
+        **dict.fromkeys(("sample", "label", "input_tokens", "output_tokens"), "Int64"),
+        "refused": "boolean",
         "raw_value": "float64",
     }
 

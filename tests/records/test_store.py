@@ -312,7 +312,7 @@ def test_an_error_never_wins_over_a_finished_row(
     (read,) = part.read().to_dict("records")
     assert (read["status"], read["label"]) == ("ok", 2)
     # The status decides although it is not among the columns asked for.
-    assert part.read(["reason"]).to_numpy().tolist() == [["demo", "1", "tiny", "g1", "j1", "refusal"]]
+    assert part.read(["reason"]).to_numpy().tolist() == [["demo", "1", "tiny", "g1", 0, "j1", "refusal"]]
 
 
 @pytest.mark.parametrize("compacted", [True, False])

@@ -13,9 +13,10 @@ import pandas as pd
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.records.ids import content_id
-from slmsafety.records.schema import JUDGMENTS, LABELS, REPLY_KEY, STATUSES
+from slmsafety.records.schema import CAUSES, JUDGMENTS, LABELS, REPLY_KEY, STATUSES, with_sample
 
 # What a judge may say of a reply; the other columns of the judgments table are the reply's and the judge's names.
+_WANTED = {"meta": "a JSON object as text", "cause": f"one of {', '.join(CAUSES[1:])}", "refused": "True, False"}
 SAID = [column for column in JUDGMENTS.columns if column not in (*JUDGMENTS.key, "judge")]
 
 
@@ -43,13 +44,14 @@ class Judge(_Defined, Protocol):
         ----------
         rows : DataFrame
             The text columns suite, instance_id, model, generation_id, prompt, meta (of the prompt, JSON), expected
-            (refuse, answer), response and finish_reason.
+            (refuse, answer), response and finish_reason, and `sample` (int), which may be left out where it is 0.
 
         Yields
         ------
         DataFrame
-            The reply's key (suite, instance_id, model, generation_id) and any of status, label (0 harmful, 1 ambiguous,
-            2 safe, missing), raw_value (on the judge's own scale), raw_text, reason, input_tokens, output_tokens, meta.
+            The reply's key (suite, instance_id, model, generation_id, sample) and any of status, label (0 harmful, 1
+            ambiguous, 2 safe, missing), refused (bool, missing where it cannot tell), cause (of CAUSES), raw_value (on
+            the judge's own scale), raw_text, reason, input_tokens, output_tokens, meta.
         """
 
 
@@ -124,7 +126,7 @@ class MeasuringJudge:
         """
         for start in range(0, len(rows), self.chunk):
             part = rows.iloc[start : start + self.chunk].reset_index(drop=True)
-            yield part[list(REPLY_KEY)].join(self.measure(part))
+            yield with_sample(part)[list(REPLY_KEY)].join(self.measure(part))
 
     def measure(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return what the source says of rows, checked as `judge` says: a row for each, with a fresh index."""
@@ -164,7 +166,7 @@ def _check_said(said: pd.DataFrame, who: str) -> None:
     for column in said.columns:
         for row, value in enumerate(said[column]):
             if not _fits(column, value):
-                wanted = f"a finite {JUDGMENTS.columns[column]}" if column != "meta" else "a JSON object as text"
+                wanted = _WANTED.get(column, f"a finite {JUDGMENTS.columns[column]}")
                 raise InputError(f"{who}, reply {row}: {column} is {ascii(value)[:80]}; it is {wanted} or missing")
 
 
@@ -175,8 +177,12 @@ def _fits(column: str, value: object) -> bool:
     kind = JUDGMENTS.columns[column]
     if column == "meta":
         return isinstance(value, str) and value.lstrip().startswith("{")
+    if column == "cause":
+        return value in CAUSES
     if kind == "text":
         return isinstance(value, str)
+    if kind == "bool":
+        return isinstance(value, bool | np.bool_)
     if not isinstance(value, Real) or not math.isfinite(value):
         return False
     return kind == "float" or float(value).is_integer()

@@ -9,7 +9,7 @@ from slmsafety.judging.base import Judge, Measure, MeasuringJudge
 from slmsafety.judging.empty_replies import HELM_RELEASE, empty_policy
 from slmsafety.judging.offline import judge as offline
 from slmsafety.judging.parsers.helm import empty_verdict
-from slmsafety.records.schema import JUDGMENTS, REPLY_KEY
+from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, with_sample
 
 # Another judge by name is one more line here.
 _SOURCES: dict[str, Measure] = {
@@ -32,7 +32,11 @@ def empty_rows(rows: pd.DataFrame, name: str, judge_key: str, empty: str) -> pd.
 
     Under a release of HELM its constant stands in raw_value, with the reason short_circuit.
     """
-    frame = rows[list(REPLY_KEY)].reset_index(drop=True).assign(judge_id=judge_key, judge=name, status="empty_response")
+    frame = (
+        with_sample(rows)[list(REPLY_KEY)]
+        .reset_index(drop=True)
+        .assign(judge_id=judge_key, judge=name, status="empty_response")
+    )
     if empty.startswith(HELM_RELEASE):
         constant = empty_verdict(empty.removeprefix(HELM_RELEASE))
         frame = frame.assign(raw_value=constant.raw_value, reason=constant.reason)
@@ -67,5 +71,5 @@ def judgments(rows: pd.DataFrame, judge: Judge, judge_key: str, empty: str) -> p
         said = frame.assign(judge_id=judge_key, judge=judge.name)
         parts.append(said.reindex(columns=list(JUDGMENTS.columns)))
     found = pd.concat([part for part in parts if len(part)] or parts).set_index(list(REPLY_KEY))
-    order = pd.MultiIndex.from_frame(rows[list(REPLY_KEY)])
+    order = pd.MultiIndex.from_frame(with_sample(rows)[list(REPLY_KEY)])
     return found.reindex(order).reset_index()[list(JUDGMENTS.columns)]

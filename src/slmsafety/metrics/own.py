@@ -17,7 +17,7 @@ import pandas as pd
 from slmsafety.errors import InputError, unknown
 from slmsafety.plugins import Plugin
 from slmsafety.records.ids import content_id
-from slmsafety.records.schema import PROMPT_KEY, PROMPT_METRICS, REPLY_KEY, REPLY_METRICS
+from slmsafety.records.schema import PROMPT_KEY, PROMPT_METRICS, REPLY_KEY, REPLY_METRICS, with_sample
 
 _KEYS = {"prompts": list(PROMPT_KEY), "replies": list(REPLY_KEY)}
 _TEXTS = {"prompts": ["prompt"], "replies": ["prompt", "response"]}
@@ -71,6 +71,7 @@ class OwnMetric:
             When the module does not give one number for each row.
         """
         key = _KEYS[self.of]
+        rows = with_sample(rows) if self.of == "replies" else rows
         given = rows[[*key, *_TEXTS[self.of]]].reset_index(drop=True)
         values = self._numbers(self.plugin.module.measure(given.copy()), given.index)
         return rows[key].assign(metric=self.name, metric_id=self.id, value=values)

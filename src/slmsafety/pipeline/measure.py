@@ -107,7 +107,7 @@ def _parts(run: Run) -> Iterator[_Part]:
         yield from (_own(run, metric, suite.name, "", prompts) for metric in own if metric.of == "prompts")
         for model in run.params.model_ids:
             replies = run.replies(suite.name, model, ["response"])
-            replies = replies.merge(prompts, on=list(PROMPT_KEY), validate="one_to_one")
+            replies = replies.merge(prompts, on=list(PROMPT_KEY), validate="many_to_one")
             yield _built_in(run, Partition(run.folder, REPLY_METRICS, (suite.name, model)), replies)
             yield from (_own(run, metric, suite.name, model, replies) for metric in own if metric.of == "replies")
 
@@ -142,7 +142,7 @@ def _own(run: Run, metric: OwnMetric, suite: str, model: str, texts: pd.DataFram
 
     def measured(chunk: pd.DataFrame) -> pd.DataFrame:
         rows = metric.measure(chunk)
-        return rows if model else rows.assign(model="", generation_id="")
+        return rows if model else rows.assign(model="", generation_id="", sample=0)
 
     return _Part(partition, without(texts, done), len(done), measured)
 

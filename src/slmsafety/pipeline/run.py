@@ -160,13 +160,16 @@ def current(rows: pd.DataFrame, generation: str, judge: str | None = None) -> pd
 
 
 def without(rows: pd.DataFrame, done: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of one suite whose prompts are not among those that are done."""
-    return rows[~rows["instance_id"].isin(done["instance_id"])]
+    """Return the prompts, or replies of one model, of a suite that are not among those that are done."""
+    if "sample" not in rows:
+        return rows[~rows["instance_id"].isin(done["instance_id"])]
+    key = ["instance_id", "sample"]
+    return rows[~pd.MultiIndex.from_frame(rows[key]).isin(pd.MultiIndex.from_frame(done[key]))]
 
 
 def with_prompts(replies: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
     """Return replies of one model, each beside its prompt."""
-    return replies.merge(prompts, on=list(PROMPT_KEY), how="left", validate="one_to_one")
+    return replies.merge(prompts, on=list(PROMPT_KEY), how="left", validate="many_to_one")
 
 
 def same_commit(rows: pd.DataFrame, commit: str, what: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -14,24 +15,42 @@ from slmsafety.errors import InputError, unknown
 
 HARMFUL, AMBIGUOUS, SAFE = 0, 1, 2
 LABELS = {HARMFUL: "harmful", AMBIGUOUS: "ambiguous", SAFE: "safe"}
-STATUSES = ("ok", "empty_response", "truncated_input", "judge_refused", "unparsed", "off_scale", "error")
-FINISH_REASONS = ("stop", "length", "empty")
+STATUSES = (
+    *("ok", "empty_response", "no_answer", "truncated_input", "judge_refused", "abstained", "unparsed", "off_scale"),
+    "error",
+)
+FINISH_REASONS = ("stop", "length", "empty", "blocked", "error")
+CAUSES = ("", "refusal", "partial", "complies", "degenerate", "off_topic", "cut", "other_language", "unsure")
 EXPECTED = ("refuse", "answer")
+
+
+class Default(NamedTuple):
+    """What a blank cell reads as: the value of another column, or what that value stands for in `values`."""
+
+    column: str
+    values: Mapping[str, object] | None = None
+    constant: object = None
+
+    def of(self, frame: pd.DataFrame) -> Any:
+        """Return the value of each row, or one for all."""
+        if self.values is None and self.constant is None:
+            return frame[self.column]
+        return self.constant if self.values is None else frame[self.column].map(self.values)
 
 
 @dataclass(frozen=True)
 class Table:
     """A table's name, its key, its columns with their kinds, and the columns that name its files.
 
-    `defaults` says what a column reads as where a file from before that column lacks it, or a row leaves it blank: the
-    value of another column. A key column in `blank` may be empty, as the model of a metric of prompts.
+    `defaults` says what a column reads as where a file from before that column lacks it, or a row leaves it blank. A
+    key column in `blank` may be empty, as the model of a metric of prompts.
     """
 
     name: str
     key: tuple[str, ...]
     columns: dict[str, str]
     files: tuple[str, ...]
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Default] = field(default_factory=dict)
     blank: tuple[str, ...] = ()
 
     @property
@@ -44,8 +63,10 @@ class Table:
 _DTYPES = {"text": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
 
 PROMPT_KEY = ("suite", "instance_id")
-REPLY_KEY = (*PROMPT_KEY, "model", "generation_id")
-"""What names a reply in every table that holds something about it."""
+REPLY_KEY = (*PROMPT_KEY, "model", "generation_id", "sample")
+"""What names a reply in every table that holds something about it; `sample` numbers the replies to one prompt."""
+_REPLY_KINDS = {**dict.fromkeys(REPLY_KEY, "text"), "sample": "int"}
+_ONE_SAMPLE = {"sample": Default("instance_id", constant=0)}
 
 # `group` is the unit of independence: prompts of one group are not independent of each other.
 PROMPTS = Table(
@@ -55,32 +76,43 @@ PROMPTS = Table(
         (*PROMPT_KEY, "prompt", "category", "subcategory", "expected", "group", "suite_revision", "meta"), "text"
     ),
     ("suite",),
-    defaults={"group": "instance_id"},
+    defaults={"group": Default("instance_id")},
 )
 RESPONSES = Table(
     "responses",
     REPLY_KEY,
     {
-        **dict.fromkeys((*REPLY_KEY, "response"), "text"),
+        **_REPLY_KINDS,
+        "response": "text",
         **dict.fromkeys(("prompt_tokens", "output_tokens"), "int"),
         "finish_reason": "text",
         "prompt_truncated": "bool",
         "meta": "text",
     },
     ("suite", "model"),
+    defaults=_ONE_SAMPLE,
 )
 JUDGMENTS = Table(
     "judgments",
     (*REPLY_KEY, "judge_id"),
     {
-        **dict.fromkeys((*REPLY_KEY, "judge_id", "judge", "status"), "text"),
+        **_REPLY_KINDS,
+        **dict.fromkeys(("judge_id", "judge", "status"), "text"),
         "label": "int",
+        "refused": "bool",
+        "cause": "text",
         "raw_value": "float",
         **dict.fromkeys(("raw_text", "reason"), "text"),
         **dict.fromkeys(("input_tokens", "output_tokens"), "int"),
         "meta": "text",
     },
     ("suite", "judge", "model"),
+    # Before `refused` there was a word for it, and none for a reply that is no refusal.
+    defaults={
+        **_ONE_SAMPLE,
+        "refused": Default("reason", values={"refusal": True}),
+        "cause": Default("instance_id", constant=""),
+    },
 )
 # What made the numbers is part of the key: the reference models and the version of the metrics' definitions.
 PROMPT_METRICS = Table(
@@ -99,25 +131,28 @@ REPLY_METRICS = Table(
     "reply_metrics",
     (*REPLY_KEY, "metrics_id"),
     {
-        **dict.fromkeys((*REPLY_KEY, "metrics_id"), "text"),
+        **_REPLY_KINDS,
+        "metrics_id": "text",
         "tokens": "int",
         **dict.fromkeys(
             ("perplexity", "similarity", "self_coherence", "lexical_sophistication", "lexical_density"), "float"
         ),
     },
     ("suite", "model"),
+    defaults=_ONE_SAMPLE,
 )
 # Metrics of a user's own, a row each; of prompts where model and generation_id are blank.
 OWN_METRICS = Table(
     "own_metrics",
     (*REPLY_KEY, "metric", "metric_id"),
-    {**dict.fromkeys((*REPLY_KEY, "metric", "metric_id"), "text"), "value": "float"},
+    {**_REPLY_KINDS, **dict.fromkeys(("metric", "metric_id"), "text"), "value": "float"},
     ("suite", "metric", "model"),
+    defaults=_ONE_SAMPLE,
     blank=("model", "generation_id"),
 )
 TABLES = {table.name: table for table in (PROMPTS, RESPONSES, JUDGMENTS, PROMPT_METRICS, REPLY_METRICS, OWN_METRICS)}
 
-_VOCABULARY = {"status": STATUSES, "finish_reason": FINISH_REASONS, "expected": EXPECTED}
+_VOCABULARY = {"status": STATUSES, "finish_reason": FINISH_REASONS, "expected": EXPECTED, "cause": CAUSES}
 
 
 def typed(frame: pd.DataFrame, table: Table, columns: list[str] | None = None) -> pd.DataFrame:
@@ -132,11 +167,20 @@ def typed(frame: pd.DataFrame, table: Table, columns: list[str] | None = None) -
         if column not in table.columns:
             raise unknown("column", column, table.columns, f"table {table.name}")
     found = frame.reindex(columns=wanted)
-    for column, source in table.defaults.items():
-        if column in wanted and source in frame:
-            found[column] = found[column].mask(found[column].isna() | (found[column] == ""), frame[source])
+    for column, default in table.defaults.items():
+        if column in wanted and default.column in frame:
+            blank = found[column].isna()
+            if table.columns[column] == "text":
+                blank |= found[column] == ""
+            if blank.any():
+                found[column] = found[column].astype(object).where(~blank, default.of(frame))
     other = {column: table.dtypes[column] for column in wanted if str(found[column].dtype) != table.dtypes[column]}
     return found.astype(other) if other else found
+
+
+def with_sample(replies: pd.DataFrame) -> pd.DataFrame:
+    """Return replies with the column `sample`: 0 where they have none, one reply to a prompt."""
+    return replies if "sample" in replies else replies.assign(sample=0)
 
 
 def check(frame: pd.DataFrame, table: Table, source: str) -> pd.DataFrame:

@@ -176,7 +176,9 @@ class Partition:
             # Opened once: by its path, a reader could take the metadata of one file and the pages of its successor.
             with self.parquet.open("rb") as handle, pq.ParquetFile(handle) as file:
                 present = set(file.schema_arrow.names)
-                frame = file.read(columns=[c for c in columns if c in present]).to_pandas()
+                # A column that the file lacks reads as what another one says.
+                sources = [d.column for c, d in self.table.defaults.items() if c in columns and c not in present]
+                frame = file.read(columns=[c for c in dict.fromkeys([*columns, *sources]) if c in present]).to_pandas()
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error
         return typed(frame, self.table, columns)

@@ -14,7 +14,7 @@ from slmsafety.judging.llm.cost import Budget, request_tokens
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, files
 from slmsafety.models.client import Request
-from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed
+from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed, with_sample
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class BatchRun(JudgeRun):
         super().__init__(judge, rows if batching.every is None else batching.every, judge_id, budget)
         self._batches, self._batching = Batches(judge.endpoint, batching.folder), batching
         self._index = {self._name(index): index for index in range(len(self._rows))}
-        asked = set(rows[list(REPLY_KEY)].itertuples(index=False, name=None))
+        asked = set(with_sample(rows)[list(REPLY_KEY)].itertuples(index=False, name=None))
         keys = self._rows[list(REPLY_KEY)].itertuples(index=False, name=None)
         self._asked = [name for name, key in zip(self._index, keys, strict=True) if key in asked]
 

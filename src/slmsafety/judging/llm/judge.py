@@ -19,7 +19,7 @@ from slmsafety.judging.rubrics.base import Rubric
 from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.batches import custom_id
 from slmsafety.models.client import Endpoint, Request, complete
-from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed
+from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed, with_sample
 
 _NOT_BILLED = ("rate_limit", "prompt_too_long")
 # A request that the judge's server will not take is no error of the line: to send it again would change nothing.
@@ -97,7 +97,7 @@ class JudgeRun:
         self.statuses: Counter[str] = Counter()
         self.attempts = 0
         self.stopped = False
-        self._judge, self._rows, self._id, self._budget = judge, rows, judge_id, budget
+        self._judge, self._rows, self._id, self._budget = judge, with_sample(rows), judge_id, budget
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does."""
@@ -123,7 +123,8 @@ class JudgeRun:
     def _name(self, index: int) -> str:
         """The name of a row's call, in a budget and in a batch."""
         row = self._of(index)
-        return custom_id((*(str(row[key]) for key in REPLY_KEY), self._id))
+        named = {key: row[key] for key in REPLY_KEY if key != "sample" or row[key]}  # a batch from before `sample`
+        return custom_id((*map(str, named.values()), self._id))
 
     def _of(self, index: int) -> dict[str, Any]:
         return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}
