@@ -1,7 +1,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 STUDIES ?= published demo
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 
 BIN := $(VENV)/bin

@@ -17,6 +17,11 @@ from slmsafety.models.packages import SMOLLM2
 torch.set_num_threads(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the files that take longest first: two processes that share the files then end together."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def smollm2() -> LoadedModel:
     """SmolLM2-135M-Instruct: ChatML template, no BOS of its own, the end token is also the pad token."""

@@ -15,6 +15,8 @@ from slmsafety.cli import main
 from slmsafety.importers.judged_csv import OPTIONAL, REQUIRED
 from slmsafety.study import Study
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[1]
 
 

@@ -22,6 +22,8 @@ from test_imports import module_problems
 from slmsafety.cli import main
 from slmsafety.study import Study
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[1]
 PAGE = (REPOSITORY / "docs/extending.md").read_text(encoding="utf-8")
 OUTSIDE, INSIDE = PAGE.split("\n## Inside the package\n")

@@ -17,6 +17,8 @@ from bbq_files import write_bbq
 from slmsafety.paths import project_root
 from slmsafety.study.notebooks import execute
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[1]
 NOTEBOOKS = sorted(path.name for path in (REPOSITORY / "notebooks").glob("*.ipynb"))
 TINY = {

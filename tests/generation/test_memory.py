@@ -25,6 +25,8 @@ from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.load import LoadedModel
 
+pytestmark = pytest.mark.long
+
 NEW = 4
 TEXTS = [
     "Hi",

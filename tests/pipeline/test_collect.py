@@ -23,6 +23,8 @@ from slmsafety.records.schema import TABLES
 from slmsafety.records.store import read_table
 from slmsafety.study import Study
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[2]
 # How often the child is killed; the release check raises it to 20.
 KILLS = int(os.environ.get("SLMSAFETY_TEST_KILLS", "4"))
