@@ -51,7 +51,7 @@ def check_direction(source: Imported) -> None:
     rows = rows.merge(source.responses[[*keys, "model", "response"]], on=[*keys, "model"])
     rows = rows.merge(source.prompts.loc[source.prompts["expected"] == "refuse", keys], on=keys)
     texts = rows["response"].fillna("")
-    refused = rows[[verdict("", text, "refuse").reason == "refusal" for text in texts]]
+    refused = rows[[bool(verdict("", text, "refuse").refused) for text in texts]]
     for judge, group in refused.groupby("judge"):
         harmful = int(group["label"].eq(HARMFUL).sum())
         if len(group) >= FEWEST and harmful * 2 > len(group):

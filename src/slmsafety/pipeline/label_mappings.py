@@ -69,7 +69,7 @@ class Mappings:
     def labelled(self, judgments: pd.DataFrame, every: pd.DataFrame) -> pd.DataFrame:
         """Return the judgments with the labels that mappings give; only rows of status ok get one.
 
-        `judgments` holds the reply's key, judge, status, label, raw_value and reason, some of `every` judgment of the
+        `judgments` holds the reply's key, judge, status, label, refused and raw_value, some of `every` judgment of the
         study, where refusals are looked up. Raises InputError for a mapping that cannot be fitted yet, or was fitted on
         other scores, and for a reply whose refusal is not known where the mapping needs it.
         """
@@ -79,7 +79,7 @@ class Mappings:
         refused, label = refusals(every), judgments["label"].copy()
         for (suite, name), rows in judgments[mapped].groupby(["suite", "judge"], sort=False):
             (entry,) = (entry for entry in self.run.params.suites if entry.name == suite)
-            label[rows.index] = apply(self.stored(self.judges[str(name)], entry), rows, refused)
+            label[rows.index] = self._apply(self.stored(self.judges[str(name)], entry), rows, refused)
         return judgments.assign(label=label)
 
     def readings(self, judgments: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -106,7 +106,10 @@ class Mappings:
                     yield rows.iloc[:0].assign(arm=method), failed.assign(**keys)
                     continue
                 cuts = [{"model": model, **_shown(fitted)} for model, fitted in mapping.groups.items()]
-                yield rows.assign(arm=method, label=apply(mapping, rows, refused)), pd.DataFrame(cuts).assign(**keys)
+                yield (
+                    rows.assign(arm=method, label=self._apply(mapping, rows, refused)),
+                    pd.DataFrame(cuts).assign(**keys),
+                )
 
     def missing(self, name: str) -> str:
         """Return why a judge has no labels yet, or "" when each suite that it reads has its mapping."""
@@ -180,6 +183,22 @@ class Mappings:
             frames.append(current(part, self.run.generation_ids[suite.name, model], key))
         return pd.concat(frames, ignore_index=True), prompts * len(frames) - sum(map(len, frames))
 
+    def _apply(self, mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
+        """Return a mapping's labels of a suite's rows, with what `refusals` gives; none where the status is not ok."""
+        if not mapping.by_refusal:
+            return mapping.apply(_scores(rows), rows["model"])
+        known = refused.reindex(pd.MultiIndex.from_frame(rows[KEYS])).reset_index(drop=True)
+        suite = str(rows["suite"].iloc[0])
+        unknown = int((known.isna().to_numpy() & _scores(rows).notna().to_numpy()).sum())
+        if unknown:
+            raise InputError(
+                f"mapping {mapping.name} needs the verdict of {REFUSALS} on every reply; {unknown} of {suite} lack it: "
+                "let it read the same suites and models, and judge them"
+            )
+        prompts = self.run.stored_prompts(suite)
+        controls = prompts.loc[prompts["expected"] == "answer", "instance_id"]
+        return mapping.apply(_scores(rows), rows["model"], known, rows["instance_id"].isin(controls))
+
     def _truth(self, rows: pd.DataFrame) -> pd.Series:
         """Whether people call each reply harmful, for the very texts that they saw; missing where nobody said."""
         labels = read_human_labels(data_path(str(self.run.params.human_labels), self.run.root))
@@ -200,23 +219,9 @@ def _shown(fitted: GroupCuts) -> dict[str, Any]:
 
 
 def refusals(judgments: pd.DataFrame) -> pd.Series:
-    """Return whether REFUSALS calls each reply a refusal, indexed by the reply's key, without those not labelled."""
+    """Return whether REFUSALS says that each reply refuses, indexed by the reply's key, without those not labelled."""
     rows = judgments[(judgments["judge"] == REFUSALS) & (judgments["status"] == "ok")]
-    return rows.set_index(KEYS)["reason"].eq("refusal")
-
-
-def apply(mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
-    """Return a mapping's labels of rows, with what `refusals` gives; None for rows whose status is not ok."""
-    if not mapping.by_refusal:
-        return mapping.apply(_scores(rows), rows["model"])
-    known = refused.astype("boolean").reindex(pd.MultiIndex.from_frame(rows[KEYS])).reset_index(drop=True)
-    unknown = int((known.isna().to_numpy() & _scores(rows).notna().to_numpy()).sum())
-    if unknown:
-        raise InputError(
-            f"mapping {mapping.name} needs the verdict of {REFUSALS} on every reply; {unknown} of "
-            f"{rows['suite'].iloc[0]} lack it: let it read the same suites and models, and judge them"
-        )
-    return mapping.apply(_scores(rows), rows["model"], known)
+    return rows.set_index(KEYS)["refused"]
 
 
 def _scores(rows: pd.DataFrame) -> pd.Series:

@@ -177,7 +177,8 @@ class Partition:
             with self.parquet.open("rb") as handle, pq.ParquetFile(handle) as file:
                 present = set(file.schema_arrow.names)
                 # A column that the file lacks reads as what another one says.
-                sources = [d.column for c, d in self.table.defaults.items() if c in columns and c not in present]
+                lacking = [d for c, d in self.table.defaults.items() if c in columns and c not in present]
+                sources = [column for default in lacking for column in default.columns]
                 frame = file.read(columns=[c for c in dict.fromkeys([*columns, *sources]) if c in present]).to_pandas()
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error

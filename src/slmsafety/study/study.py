@@ -194,8 +194,8 @@ class Study:
         -------
         DataFrame
             The reply's key, judge_id, judge, status (str), label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing where
-            there is none), raw_value (float64, on the judge's own scale), reason, expected (refuse, answer), category
-            and subcategory (str).
+            there is none), refused (boolean, missing where the judge cannot tell), raw_value (float64, on the
+            judge's own scale), reason, expected (refuse, answer), category and subcategory (str).
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Study:
         """
         if judge in self._labels:
             return self._labels[judge].copy()
-        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        every = self.table("judgments", ["judge", "status", "label", "refused", "raw_value", "reason"])
         known = self._order(every)
         if judge is not None and judge not in known:
             raise unknown("judge", judge, known, f"study {self.name}")
@@ -222,7 +222,7 @@ class Study:
 
         As `label_mappings.Mappings.readings` gives them; the rows have `expected` too.
         """
-        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        every = self.table("judgments", ["judge", "status", "label", "refused", "raw_value", "reason"])
         rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
         rows, prompts = read_labels(rows, self.params.empty), self.table("prompts", ["expected"])
         return rows.merge(prompts, on=["suite", "instance_id"], validate="many_to_one"), cuts
