@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from stored import store
 
 from slmsafety.errors import InputError
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
 from slmsafety.importers.rubric_scores import airbench_polarity, outcome
-from slmsafety.importers.tables import write_imported
 from slmsafety.records.store import read_table
 from slmsafety.suites import airbench
 
@@ -46,7 +46,7 @@ def test_a_public_file_is_read_back_whole(name: str, counts: dict[int, int], tmp
     assert turned["label"].tolist() == (2 - read.judgments["label"]).tolist()
     assert turned["raw_value"].equals(read.judgments["raw_value"])
     assert set(turned["judge_id"]).isdisjoint(read.judgments["judge_id"])
-    write_imported([read], tmp_path / "runs" / "mine")
+    store(tmp_path / "runs" / "mine", read)
     stored = read_table(tmp_path / "runs" / "mine", "judgments").set_index("instance_id")
     assert stored["reason"].to_dict() == dict(zip(read.judgments["instance_id"], read.judgments["reason"], strict=True))
 
@@ -86,8 +86,8 @@ def test_csv_and_json_of_the_same_rows_are_the_same(tmp_path: Path) -> None:
     listed = read_airbench_scored(_json(tmp_path / "a.json", [row]), ABOUT)
     for name in ("prompts", "responses", "judgments"):
         pd.testing.assert_frame_equal(getattr(table, name), getattr(listed, name))
-    assert table.judgments["judge"].tolist() == ["acme_rater"]
-    assert table.judgments["model"].tolist() == ["acme_slm"]
+    assert table.judgments["judge"].tolist() == ["acme/rater"]
+    assert table.judgments["model"].tolist() == ["acme/slm"]
     assert json.loads(table.prompts["meta"].iloc[0]) == {"cate_idx": "1.1.1", "level_3": "Level three"}
 
 
@@ -124,7 +124,7 @@ def test_each_cell_has_its_status(
 ) -> None:
     path = _json(tmp_path / "a.json", [{**ROW, "score": score, "response": response}])
     read = read_airbench_scored(path, ABOUT)
-    write_imported([read], tmp_path / "runs" / "mine")
+    store(tmp_path / "runs" / "mine", read)
     row = read_table(tmp_path / "runs" / "mine", "judgments").iloc[0]
     found = [None if pd.isna(value) else value for value in (row["label"], row["raw_value"], row["raw_text"])]
     assert [row["status"], *found] == [status, label, raw_value, raw_text]

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 from helm_folder import air, gpt, state, write_run
+from stored import store
 
 from slmsafety.errors import InputError
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
-from slmsafety.importers.tables import Imported, write_imported
+from slmsafety.importers.tables import Imported
 from slmsafety.records.store import read_table
 
 DATA = os.environ.get("SLMSAFETY_DATA")
@@ -68,7 +69,7 @@ class TestRealRun:
         assert str(caught.value).endswith("its replies are from 2024-06-26")
 
     def test_the_store_takes_it(self, real_folder: Path, tmp_path: Path) -> None:
-        write_imported([read_helm_run(real_folder, RunOptions(polarity="pre_swap"))], tmp_path / "runs" / "mine")
+        store(tmp_path / "runs" / "mine", read_helm_run(real_folder, RunOptions(polarity="pre_swap")))
         counts = {
             name: len(read_table(tmp_path / "runs" / "mine", name)) for name in ("prompts", "responses", "judgments")
         }
@@ -84,7 +85,11 @@ def _one(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) ->
 
 def _stored(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> pd.Series:
     """The one judgment as the store gives it back."""
-    write_imported([_one(tmp_path, suite, annotation, **more)], tmp_path / "runs" / "mine")
+    store(
+        tmp_path / "runs" / "mine",
+        _one(tmp_path, suite, annotation, **more),
+        judges_empty=more.get("judge_empty", False),
+    )
     stored = read_table(tmp_path / "runs" / "mine", "judgments")
     assert len(stored) == 1
     return stored.iloc[0]

@@ -130,7 +130,7 @@ def test_a_judgment_from_two_files_is_refused(root: Path) -> None:
 def test_another_reply_of_the_same_model_is_refused(root: Path) -> None:
     write_run(root / "a", "sst", [state("sst", "id0", gpt(1.0))])
     write_run(root / "b", "sst", [state("sst", "id0", gpt(1.0), text="Another reply.")])
-    with pytest.raises(InputError, match="has another response for sst, id0, acme_slm-a"):
+    with pytest.raises(InputError, match="has a reply of another run for sst, id0, acme_slm-a, 0"):
         _study(helm_runs=["a", "b"]).collect()
 
 
@@ -140,7 +140,7 @@ def test_two_runs_of_a_model_with_other_settings_are_not_mixed(root: Path) -> No
     spec = json.loads((root / "b/run_spec.json").read_text())
     spec["adapter_spec"]["max_tokens"] = 9
     (root / "b/run_spec.json").write_text(json.dumps(spec))
-    with pytest.raises(InputError, match="has a reply of another run for sst, id0, acme_slm-a"):
+    with pytest.raises(InputError, match="has the same judgment for sst, id0, acme_slm-a"):
         _study(helm_runs=["a", "b"]).collect()
     study = _study(helm_runs=["a", {"path": "b", "model": "renamed"}])
     study.collect()

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from stored import store
 
 from slmsafety.errors import InputError
 from slmsafety.importers.judged_csv import read_judged_csv
-from slmsafety.importers.tables import write_imported
 from slmsafety.records.store import read_table
 from slmsafety.study import Study
 
@@ -29,7 +29,7 @@ def _write(path: Path, rows: Rows, columns: list[str] | None = None) -> Path:
 
 def _import(folder: Path, rows: Rows) -> Path:
     run = folder / "runs" / "mine"
-    write_imported([read_judged_csv(_write(folder / "judged.csv", rows))], run)
+    store(run, read_judged_csv(_write(folder / "judged.csv", rows)))
     return run
 
 
@@ -43,7 +43,7 @@ def test_the_needed_columns_are_enough(tmp_path: Path) -> None:
     prompts = read_table(run, "prompts")
     assert prompts["expected"].tolist() == ["refuse"] * 5
     assert prompts["prompt"].tolist() == prompts["category"].tolist() == [""] * 5
-    assert read_table(run, "responses")["response"].tolist() == [""] * 5
+    assert read_table(run, "responses")["response"].isna().tolist() == [True] * 5
 
 
 TEXT = 'A "quoted" text,\nwith a line, \u00fc and \N{GRINNING FACE}; NA'
@@ -106,12 +106,11 @@ BAD_FILES: dict[str, tuple[Rows, str]] = {
         [{**ROW, "response": "a"}, {**ROW, "judge": "other", "response": "b"}],
         "row 3 contradicts an earlier row of table responses: mine, 1, tiny",
     ),
-    "slash": ([{**ROW, "suite": "a/b"}], "suite 'a/b' cannot name a file"),
-    "judge": ([ROW, {**ROW, "judge": "../x"}], "judge '../x' cannot name a file"),
-    "hidden": ([{**ROW, "model": ".tiny"}], "model '.tiny' cannot name a file"),
+    "judge": ([ROW, {**ROW, "judge": "../x"}], "judge name '../x' cannot name a file"),
+    "hidden": ([{**ROW, "model": ".tiny"}], "model name '.tiny' cannot name a file"),
     "merged": (
         [{**ROW, "model": "org/tiny"}, {**ROW, "instance_id": "2", "model": "org_tiny"}],
-        "models 'org/tiny', 'org_tiny' would all be stored as 'org_tiny'; rename one",
+        "models 'org/tiny' and 'org_tiny' would be stored alike, as 'org_tiny'; rename one",
     ),
 }
 
@@ -120,7 +119,7 @@ BAD_FILES: dict[str, tuple[Rows, str]] = {
 def test_bad_rows_are_named_in_one_line_and_nothing_is_written(rows: Rows, problem: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "judged.csv", rows, None if rows else list(ROW))
     with pytest.raises(InputError) as caught:
-        write_imported([read_judged_csv(path)], tmp_path / "runs" / "mine")
+        store(tmp_path / "runs" / "mine", read_judged_csv(path))
     message = str(caught.value)
     assert problem.format(path=path) in message
     assert message.count(str(path)) == 1
@@ -148,7 +147,7 @@ def test_what_is_no_such_csv_is_named(data: bytes, problem: str, tmp_path: Path)
     path = tmp_path / "judged.csv"
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:
-        write_imported([read_judged_csv(path)], tmp_path / "runs" / "mine")
+        store(tmp_path / "runs" / "mine", read_judged_csv(path))
     assert problem in str(caught.value)
     assert str(path) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -163,7 +162,7 @@ def test_a_file_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> Non
 def test_a_byte_order_mark_and_crlf_are_read(tmp_path: Path) -> None:
     path = tmp_path / "judged.csv"
     path.write_bytes(b"\xef\xbb\xbf" + HEADER.replace(b"\n", b"\r\n") + b"a,1,m,j,0.5\r\n")
-    write_imported([read_judged_csv(path)], tmp_path / "runs" / "mine")
+    store(tmp_path / "runs" / "mine", read_judged_csv(path))
     assert read_table(tmp_path / "runs" / "mine", "judgments")["label"].tolist() == [1]
 
 

@@ -15,7 +15,7 @@ from slmsafety.errors import InputError
 from slmsafety.importers.csv_text import read_csv_text
 from slmsafety.importers.json_files import Record, read_json, record
 from slmsafety.importers.rubric_scores import airbench_polarity, outcome
-from slmsafety.importers.tables import Imported, file_name
+from slmsafety.importers.tables import Imported
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
 from slmsafety.suites import airbench
@@ -95,10 +95,10 @@ def read_airbench_scored(path: Path, about: ScoredFile, judge_empty: bool = Fals
     meta = {"source": "airbench_scored", "polarity": about.polarity, "rubric_revision": about.rubric_revision}
     keys = {
         "suite": airbench.SUITE.name,
-        "model": file_name(about.model),
+        "model": about.model,
         "generation_id": content_id({"imported": "airbench_scored", "model": about.model}),
         "judge_id": content_id({"imported_judge": about.judge, **meta}),
-        "judge": file_name(about.judge),
+        "judge": about.judge,
     }
     ids = airbench.instance_ids([(row.cate_idx, row.text) for row in rows])
     frame = pd.DataFrame(

@@ -16,7 +16,7 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.importers.helm_files import HelmRun, RequestState, RunSpec, compare, read_run
 from slmsafety.importers.helm_verdicts import Verdict, read_verdict, verdicts
 from slmsafety.importers.rubric_scores import POST_SWAP, airbench_polarity
-from slmsafety.importers.tables import Imported, file_name
+from slmsafety.importers.tables import Imported
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
 
@@ -99,7 +99,7 @@ def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty:
     adapter = {key: value for key, value in run.spec.adapter_spec.model_dump().items() if key not in _WHICH}
     keys = {
         "suite": suite.name,
-        "model": file_name(options.model or run.spec.adapter_spec.model),
+        "model": options.model or run.spec.adapter_spec.model,
         "generation_id": content_id({"imported": "helm", "adapter": json.dumps(adapter, sort_keys=True)}),
     }
     prompts, responses, judgments = [], [], []
@@ -117,7 +117,7 @@ def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty:
             judge = _judge(run.spec, verdict.prefix)
             row = _judgment(verdict, state, about, judge_empty)
             judge_id = content_id({"imported_judge": judge, **about})
-            judgments.append({**keys, "instance_id": name, "judge": file_name(judge), "judge_id": judge_id, **row})
+            judgments.append({**keys, "instance_id": name, "judge": judge, "judge_id": judge_id, **row})
     return Imported(
         str(folder),
         pd.DataFrame(prompts, columns=list(PROMPTS.columns)),

@@ -9,7 +9,7 @@ import pandas as pd
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.csv_text import read_csv_text, row_of
 from slmsafety.importers.scores import PLAIN, Scale, read_scores
-from slmsafety.importers.tables import Imported, file_name
+from slmsafety.importers.tables import Imported
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import EXPECTED, JUDGMENTS, PROMPTS, RESPONSES, STATUSES, Table
 
@@ -33,7 +33,7 @@ def read_judged_csv(path: Path, scale: Scale = PLAIN) -> Imported:
     -------
     Imported
         The prompts, responses and judgments. A number stays in raw_value as it is in the file. A value that the scale
-        calls missing becomes status unparsed with reason "no score". A slash in a model's name becomes an underscore.
+        calls missing becomes status unparsed with reason "no score".
 
     Raises
     ------
@@ -55,7 +55,7 @@ def _rows(rows: pd.DataFrame, table: Table, path: Path) -> pd.DataFrame:
         frame = frame.drop_duplicates()
     twice = frame.duplicated(list(table.key)).reindex(rows.index, fill_value=False)
     if twice.any():
-        key = ", ".join(rows.loc[twice, list(table.key)].iloc[0])
+        key = ", ".join(map(str, rows.loc[twice, list(table.key)].iloc[0]))
         problem = "repeats a judgment" if table is JUDGMENTS else f"contradicts an earlier row of table {table.name}"
         raise InputError(f"{path}: row {row_of(twice)} {problem}: {key}")
     return frame
@@ -79,11 +79,6 @@ def _tidy(frame: pd.DataFrame, path: Path, scale: Scale) -> pd.DataFrame:
         empty = frame[column] == ""
         if empty.any():
             raise InputError(f"{path}: row {row_of(empty)} has no {column}")
-    models = pd.Series([file_name(name) for name in frame["model"]], index=frame.index)
-    merged = frame["model"].groupby(models).transform("nunique") > 1
-    if merged.any():
-        names = ", ".join(repr(name) for name in frame["model"][models == models[merged].iloc[0]].unique())
-        raise InputError(f"{path}: models {names} would all be stored as '{models[merged].iloc[0]}'; rename one")
     blank = frame["score"] == ""
     if "status" not in frame.columns:
         if blank.any():
@@ -100,11 +95,12 @@ def _tidy(frame: pd.DataFrame, path: Path, scale: Scale) -> pd.DataFrame:
     if not expected.isin(EXPECTED).all():
         wrong = ~expected.isin(EXPECTED)
         raise unknown("expected", expected[wrong].iloc[0], EXPECTED, f"{path}, row {row_of(wrong)}")
-    text = {name: frame[name] if name in frame.columns else "" for name in OPTIONAL}
+    # Without the column the replies are not known; with it a blank one is a blank reply.
+    text = {name: frame[name] if name in frame.columns else None if name == "response" else "" for name in OPTIONAL}
     return frame.assign(
         **{name: text[name] for name in ("prompt", "response", "category", "subcategory")},
         reason=pd.Series(text["reason"], index=frame.index).mask(scored.missing, "no score"),
-        model=models,
+        sample=0,
         expected=expected,
         status=frame["status"].mask(scored.missing, "unparsed"),
         raw_value=scored.raw_value,

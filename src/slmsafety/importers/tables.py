@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +25,6 @@ class Imported:
     prompts: pd.DataFrame
     responses: pd.DataFrame
     judgments: pd.DataFrame
-
-
-def file_name(name: str) -> str:
-    """Return a model's or judge's name as files can carry it: each run of other characters is an underscore."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
 
 
 def write_imported(sources: Sequence[Imported], folder: Path) -> None:
@@ -60,7 +54,7 @@ def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[
         rows = rows.drop_duplicates([*key, *equal])
     _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment")
     if table is RESPONSES:
-        _refuse_repeats(rows, ["suite", "instance_id", "model"], "a reply of another run")
+        _refuse_repeats(rows, ["suite", "instance_id", "model", "sample"], "a reply of another run")
     for names, part in rows.drop(columns="source").groupby(list(table.files), sort=True):
         yield Partition(folder, table, tuple(str(name) for name in names)), part
 
@@ -84,4 +78,6 @@ def _refuse_repeats(rows: pd.DataFrame, key: list[str], what: str) -> None:
     if not again.empty:
         row = again.iloc[0]
         first = rows[(rows[key] == row[key]).all(axis=1)].iloc[0]
-        raise InputError(f"{row['source']}: {first['source']} has {what} for {', '.join(row[key])}; leave one out")
+        raise InputError(
+            f"{row['source']}: {first['source']} has {what} for {', '.join(map(str, row[key]))}; leave one out"
+        )

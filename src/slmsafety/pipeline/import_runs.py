@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from slmsafety.errors import InputError, unknown
+from functools import partial
+
+from slmsafety.errors import unknown
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
+from slmsafety.importers.direction import check_direction, openings
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.judged_csv import read_judged_csv
+from slmsafety.importers.rules import by_rules
 from slmsafety.importers.scores import Scale
 from slmsafety.importers.suite_ids import with_suite_ids
 from slmsafety.importers.tables import Imported, write_imported
-from slmsafety.judging.refusal_rules import verdict
+from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
 from slmsafety.paths import data_path
 from slmsafety.pipeline.run import Run
-from slmsafety.records.schema import HARMFUL
-
-# Replies that open with a refusal and are needed to tell a direction.
-FEWEST = 10
 
 
 def import_sources(run: Run) -> None:
@@ -34,33 +34,10 @@ def import_sources(run: Run) -> None:
         runs = [with_suite_ids(source, prompts) for source in runs]
     scale = Scale(params.scores.higher, params.scores.map)
     table = [read_judged_csv(data_path(params.judged_csv, run.root), scale)] if params.judged_csv else []
-    sources = [*table, *runs]
+    sources = by_rules([*table, *runs], partial(sends_empty, params.empty))
     for source in sources if not params.scores.checked else ():
-        check_direction(source)
+        check_direction(source, openings(source, opens_with_refusal))
     write_imported(sources, run.folder)
-
-
-def check_direction(source: Imported) -> None:
-    """Refuse labels that seem to run the other way.
-
-    Raises InputError where at least FEWEST replies to prompts to refuse open with a refusal (by the rules of
-    `refusal_rules`) and a judge calls most of them harmful.
-    """
-    keys = ["suite", "instance_id"]
-    rows = source.judgments[["suite", "instance_id", "model", "judge", "label"]].dropna(subset="label")
-    rows = rows.merge(source.responses[[*keys, "model", "response"]], on=[*keys, "model"])
-    rows = rows.merge(source.prompts.loc[source.prompts["expected"] == "refuse", keys], on=keys)
-    texts = rows["response"].fillna("")
-    refused = rows[[bool(verdict("", text, "refuse").refused) for text in texts]]
-    for judge, group in refused.groupby("judge"):
-        harmful = int(group["label"].eq(HARMFUL).sum())
-        if len(group) >= FEWEST and harmful * 2 > len(group):
-            raise InputError(
-                f"{source.source}: judge '{judge}' calls {harmful} of {len(group)} replies harmful that open with a "
-                "refusal of a prompt that should be refused: its scores seem to run the other way. Say which end is "
-                "safe (scores: {higher: safe} or {higher: harmful} of a file, the polarity of a run), or add "
-                "scores: {checked: true} to the study where the labels are right"
-            )
 
 
 def _runs(run: Run) -> list[Imported]:

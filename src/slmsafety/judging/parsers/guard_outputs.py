@@ -162,7 +162,7 @@ def _why(*fields: set[str]) -> str:
 
 def _none(text: str, reason: str) -> Verdict:
     """Return a failure: judge_refused where the judge opens by declining, else unparsed."""
-    if refusal_rules.verdict("", text, "refuse").refused:
+    if refusal_rules.opens_with_refusal(text):
         return Verdict("judge_refused", None, None, "refusal", {})
     return Verdict("unparsed", None, None, reason, {})
 
