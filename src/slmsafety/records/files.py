@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +28,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
             handle.close()
             temporary.chmod(0o644)
             os.replace(temporary, path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -39,10 +41,22 @@ def write_atomic(path: Path, content: bytes) -> Path:
     return path
 
 
-def _sync_folder(folder: Path) -> None:
-    """Force a rename to disk, before what it replaces is deleted."""
+def sync_folder(folder: Path) -> None:
+    """Force what a folder lists to disk, such as a rename, before what it replaces is deleted."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def try_lock(handle: int, how: int) -> bool | None:
+    """Return whether an open file's lock was got (`fcntl.flock`); None where the file system has no locks.
+
+    The lock goes with the file's closing, or with its process.
+    """
+    try:
+        fcntl.flock(handle, how)
+    except OSError as error:
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True

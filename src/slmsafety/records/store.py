@@ -244,7 +244,12 @@ def partitions(root: Path, table_name: str) -> list[Partition]:
 
 def read_table(root: Path, table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Return all rows of a table sorted by key, reading only `columns` (and the key)."""
-    frames = [part.read(columns) for part in partitions(root, table_name)]
+    return read_partitions(partitions(root, table_name), table_name, columns)
+
+
+def read_partitions(parts: Sequence[Partition], table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return all rows of some partitions of a table sorted by key, reading only `columns` (and the key)."""
+    frames = [part.read(columns) for part in parts]
     table = TABLES[table_name]
     if not frames:
         return typed(pd.DataFrame(), table, list(dict.fromkeys([*table.key, *(columns or table.columns)])))
