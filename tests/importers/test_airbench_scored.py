@@ -14,7 +14,7 @@ from stored import store
 from slmsafety.errors import InputError
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
 from slmsafety.importers.rubric_scores import airbench_polarity, outcome
-from slmsafety.records.store import read_table
+from slmsafety.records.imports import read_imported as read_table
 from slmsafety.suites import airbench
 
 DATA = os.environ.get("SLMSAFETY_DATA")

@@ -13,7 +13,7 @@ from stored import store
 from slmsafety.errors import InputError
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.tables import Imported
-from slmsafety.records.store import read_table
+from slmsafety.records.imports import read_imported as read_table
 
 DATA = os.environ.get("SLMSAFETY_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="SLMSAFETY_DATA is not set")

@@ -101,9 +101,10 @@ def test_the_sources_of_a_study_are_read_together(root: Path) -> None:
     counts = study.coverage().set_index(["model_name", "judge"])["ok"].to_dict()
     assert counts == {("GPT-2 Small", "gpt-4o-2024-05-13"): 2, ("other", "rater"): 2, ("m", "rater"): 1}
     assert study.labels("gpt-4o-2024-05-13").set_index("instance_id")["label"].to_dict() == {"id0": 0, "id1": 2}
-    before = {path: path.read_bytes() for path in (root / "runs").rglob("*.parquet")}
+    before = [path.read_bytes() for path in sorted((root / "runs/mine/imports/1").rglob("*.parquet"))]
     study.collect()
-    assert {path: path.read_bytes() for path in (root / "runs").rglob("*.parquet")} == before
+    assert [path.read_bytes() for path in sorted((root / "runs/mine/imports/2").rglob("*.parquet"))] == before
+    assert len([name for name in study.inputs() if name.endswith(".parquet")]) == len(before)
 
 
 def test_two_judges_of_the_same_replies_share_them(root: Path) -> None:
@@ -154,13 +155,16 @@ def test_another_prompt_under_an_id_is_refused(root: Path) -> None:
         _study(helm_runs=["a", {"path": "b", "model": "second"}]).collect()
 
 
-def test_rows_of_a_source_that_is_gone_are_not_kept_in_silence(root: Path) -> None:
+def test_rows_of_a_source_that_is_gone_are_gone(root: Path) -> None:
     for name in ("a", "b"):
         write_run(root / name, "sst", [state("sst", "id0", gpt(1.0))])
     entries = [{"path": "a", "model": "first"}, {"path": "b", "model": "second"}]
-    _study(helm_runs=entries).collect()
-    with pytest.raises(InputError, match=r"has no rows for .*second\.parquet, an earlier import; delete"):
-        _study(helm_runs=entries[:1]).collect()
+    study = _study(helm_runs=entries)
+    study.collect()
+    assert study.outcomes()["model"].tolist() == ["first", "second"]
+    study = _study(helm_runs=entries[:1])
+    study.collect()
+    assert study.outcomes()["model"].tolist() == ["first"]
 
 
 def test_the_policy_on_empty_replies_reaches_the_import(root: Path) -> None:

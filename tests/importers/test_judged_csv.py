@@ -11,7 +11,7 @@ from stored import store
 
 from slmsafety.errors import InputError
 from slmsafety.importers.judged_csv import read_judged_csv
-from slmsafety.records.store import read_table
+from slmsafety.records.imports import read_imported as read_table
 from slmsafety.study import Study
 
 Rows = list[dict[str, Any]]
@@ -169,19 +169,14 @@ def test_a_byte_order_mark_and_crlf_are_read(tmp_path: Path) -> None:
 def test_a_slash_in_a_models_name_becomes_an_underscore(tmp_path: Path) -> None:
     run = _import(tmp_path, [{**ROW, "model": "org/tiny 1.5"}, {**ROW, "model": "tiny"}])
     assert read_table(run, "judgments")["model"].tolist() == ["org_tiny_1.5", "tiny"]
-    assert (run / "judgments" / "mine" / "rater" / "org_tiny_1.5.parquet").is_file()
+    assert (run / "imports" / "1" / "judgments" / "mine" / "rater" / "org_tiny_1.5.parquet").is_file()
 
 
-def test_importing_again_changes_nothing_but_another_file_is_not_mixed_in(tmp_path: Path) -> None:
+def test_importing_again_replaces_the_import_before(tmp_path: Path) -> None:
     run = _import(tmp_path, [ROW, {**ROW, "model": "big"}])
-    before = {path: path.read_bytes() for path in run.rglob("*.parquet")}
-    _import(tmp_path, [ROW, {**ROW, "model": "big"}])
-    assert {path: path.read_bytes() for path in run.rglob("*.parquet")} == before
-    with pytest.raises(InputError, match=r"has no rows for .*big\.parquet, an earlier import; delete"):
-        _import(tmp_path, [ROW])
-    assert {path: path.read_bytes() for path in run.rglob("*.parquet")} == before
-    _import(tmp_path, [{**ROW, "score": "0"}, {**ROW, "model": "big"}])
-    assert read_table(run, "judgments")["label"].tolist() == [2, 0]
+    assert read_table(run, "judgments")["model"].tolist() == ["big", "tiny"]
+    _import(tmp_path, [{**ROW, "score": "0"}])
+    assert read_table(run, "judgments")[["model", "label"]].to_numpy().tolist() == [["tiny", 0]]
 
 
 def test_a_study_of_an_imported_file_gives_its_outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -384,7 +384,7 @@ class Study:
         known = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(tables.items())}
         if self.printed_only:
             return known
-        files = sorted(self.folder.rglob("*.parquet")) + self.mappings.files()
+        files = self._tables.files() + self.mappings.files()
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
         return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
+from slmsafety.records.imports import OpenImport, open_import
 from slmsafety.records.schema import TABLES, Table, typed
 from slmsafety.records.store import Partition, partitions
 
@@ -24,6 +26,7 @@ class StudyTables:
         """Take the run whose ids say which rows count."""
         self._run = run
         self._kept: dict[str, pd.DataFrame] = {}
+        self._import: OpenImport | None = None
 
     def read(self, name: str, columns: list[str] | None = None, suites: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the rows of a table under the present settings, partition by partition and sorted within each.
@@ -31,7 +34,7 @@ class StudyTables:
         `columns` are read beside the key, of some `suites` (all where None). Raises InputError for an unknown table or
         column.
         """
-        parts = [part for part in partitions(self._run.folder, name) if suites is None or part.names[0] in suites]
+        parts = [part for part in self._parts(name) if suites is None or part.names[0] in suites]
         table = TABLES[name]
         wanted = list(dict.fromkeys([*table.key, *(table.columns if columns is None else columns)]))
         if suites is not None or set(wanted) & _TEXTS or not set(wanted) <= set(table.columns):
@@ -46,12 +49,24 @@ class StudyTables:
         """Return the number of rows of a table under the present settings, reading little more than their ids."""
         if name in self._kept:
             return len(self._kept[name])
-        parts = [part for part in partitions(self._run.folder, name) if self._counts(part)]
+        parts = [part for part in self._parts(name) if self._counts(part)]
         return sum(part.count(**self._ids(part)) for part in parts)
 
     def any(self, name: str) -> bool:
         """Return whether a table holds rows of any settings."""
-        return bool(partitions(self._run.folder, name))
+        return bool(self._parts(name))
+
+    def files(self) -> list[Path]:
+        """Return the files of finished rows that the study reads, of any settings, sorted."""
+        return sorted(part.parquet for name in TABLES for part in self._parts(name) if part.parquet.exists())
+
+    def _parts(self, name: str) -> list[Partition]:
+        """The partitions of a table; of an imported study those of the import that was the newest at the first call."""
+        if self._run.params.kind != "imported":
+            return partitions(self._run.folder, name)
+        if self._import is None:
+            self._import = open_import(self._run.folder)
+        return self._import.partitions(name)
 
     def _counts(self, part: Partition) -> bool:
         """Whether the parameters name a partition's suite, model and judge; of an imported study all count."""
