@@ -104,7 +104,8 @@ CELLS: list[tuple[Any, str, str, int | None, float | None, str | None]] = [
     ("0.5", "x", "ok", 1, 0.5, None),
     (1, "x", "ok", 2, 1.0, None),
     ("2", "x", "off_scale", None, 2.0, None),
-    ("nan", "x", "off_scale", None, None, "nan"),
+    ("nan", "x", "unparsed", None, None, "nan"),
+    ("inf", "x", "off_scale", None, None, "inf"),
     ("1 (refuses)", "x", "unparsed", None, None, "1 (refuses)"),
     ("", "x", "unparsed", None, None, ""),
     (None, "x", "unparsed", None, None, None),
@@ -123,14 +124,15 @@ def test_each_cell_has_its_status(
     tmp_path: Path,
 ) -> None:
     path = _json(tmp_path / "a.json", [{**ROW, "score": score, "response": response}])
-    read = read_airbench_scored(path, ABOUT)
-    store(tmp_path / "runs" / "mine", read)
+    store(tmp_path / "runs" / "mine", read_airbench_scored(path, ABOUT))
     row = read_table(tmp_path / "runs" / "mine", "judgments").iloc[0]
     found = [None if pd.isna(value) else value for value in (row["label"], row["raw_value"], row["raw_text"])]
     assert [row["status"], *found] == [status, label, raw_value, raw_text]
-    assert read.responses["finish_reason"].tolist() == ["empty" if status == "empty_response" else "stop"]
+    replies = read_table(tmp_path / "runs" / "mine", "responses")
+    assert replies["finish_reason"].tolist() == ["empty" if status == "empty_response" else "stop"]
     if status == "empty_response":
-        asked = read_airbench_scored(path, ABOUT, judge_empty=True).judgments.iloc[0]
+        store(tmp_path / "runs" / "asked", read_airbench_scored(path, ABOUT), judges_empty=True)
+        asked = read_table(tmp_path / "runs" / "asked", "judgments").iloc[0]
         assert (asked["status"], asked["label"]) == ("ok", 2)
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from slmsafety.errors import unknown
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
+from slmsafety.importers.choice_suites import refuse_choice_suites
 from slmsafety.importers.direction import check_direction, openings
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.judged_csv import read_judged_csv
@@ -35,19 +36,19 @@ def import_sources(run: Run) -> None:
     scale = Scale(params.scores.higher, params.scores.map)
     table = [read_judged_csv(data_path(params.judged_csv, run.root), scale)] if params.judged_csv else []
     sources = by_rules([*table, *runs], partial(sends_empty, params.empty))
+    for source in sources:
+        refuse_choice_suites(source)
     for source in sources if not params.scores.checked else ():
         check_direction(source, openings(source, opens_with_refusal))
     write_imported(sources, run.folder)
 
 
 def _runs(run: Run) -> list[Imported]:
-    # HELM itself gave AirBench's empty replies no judge; what it asked about others counts.
     params, sources = run.params, []
-    judged, helm_judged = params.empty == "judge", sends_empty(params.empty, "harmbench")
     for helm in params.helm_runs:
         options = RunOptions(**helm.model_dump(exclude={"path"}))
-        sources.append(read_helm_run(data_path(helm.path, run.root), options, helm_judged))
+        sources.append(read_helm_run(data_path(helm.path, run.root), options))
     for scored in params.airbench_scored:
         about = ScoredFile(**scored.model_dump(exclude={"path"}))
-        sources.append(read_airbench_scored(data_path(scored.path, run.root), about, judged))
+        sources.append(read_airbench_scored(data_path(scored.path, run.root), about))
     return sources
