@@ -10,6 +10,7 @@ from slmsafety.study import Study
 
 def test_bbq_in_a_table_of_labels_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    (tmp_path / "params").mkdir()
     (tmp_path / "rows.csv").write_text(
         "suite,instance_id,model,judge,score,prompt,response,expected\n"
         "garden,1,a,j,0.5,When to plant?,In spring.,refuse\n"
