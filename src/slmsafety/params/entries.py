@@ -124,6 +124,7 @@ class ModelParams(Strict):
 
 
 _ORIGINS = ("hub", "folder", "gguf", "endpoint")
+CARD_KEYS = ("name", "family", "params_m", "base_or_tuned", "year")
 SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
 
 

@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from slmsafety.errors import InputError
+from slmsafety.importers.rules import stored_name
+
 Polarity = Literal["post_swap", "pre_swap"]
 
 
@@ -58,3 +61,36 @@ class AirbenchScoredEntry(_Entry):
     model: str = Field(min_length=1)
     polarity: Polarity
     rubric_revision: str | None = None
+
+
+def stored_names(study: dict[str, Any]) -> dict[str, Any]:
+    """Return an imported study's parameters with models and judges named as the store names those of its sources.
+
+    So an entry may give a name in the spelling of the source, such as openai/gpt-4o. What is no text is left to the
+    checks of each key.
+    """
+    found = dict(study)
+    for key, name in (("models", "id"), ("judges", "name")):
+        if isinstance(study.get(key), list | tuple):
+            found[key] = [_stored(entry, name, key) for entry in study[key]]
+    return found
+
+
+def _stored(entry: Any, name: str, key: str) -> Any:
+    if isinstance(entry, str):
+        return _spelt(entry, key)
+    if not isinstance(entry, dict):
+        return entry
+    found = dict(entry)
+    if isinstance(entry.get(name), str):
+        found[name] = _spelt(entry[name], key)
+    if key == "judges" and isinstance(entry.get("models"), list | tuple):
+        found["models"] = [_spelt(model, "models") if isinstance(model, str) else model for model in entry["models"]]
+    return found
+
+
+def _spelt(name: str, key: str) -> str:
+    try:
+        return stored_name(name)
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from error

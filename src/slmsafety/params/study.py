@@ -22,6 +22,7 @@ from slmsafety.judging.rubrics.registry import RUBRICS, build
 from slmsafety.metrics.own import own_metric
 from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import (
+    CARD_KEYS,
     NAME_LENGTH,
     GenerationParams,
     MetricParams,
@@ -31,10 +32,11 @@ from slmsafety.params.entries import (
     by_name,
     first_problem,
 )
-from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry, ScoresParams
-from slmsafety.params.judges.base import REFUSALS, JudgeEntry
+from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry, ScoresParams, stored_names
+from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.params.judges.endpoint import EndpointJudge, is_rubric_file
 from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
+from slmsafety.params.judges.fit import check_judges
 from slmsafety.paths import data_path, is_file, project_root
 from slmsafety.plugins import load_plugin
 from slmsafety.records.yaml_files import read_yaml
@@ -66,6 +68,12 @@ class StudyParams(Strict):
         empty_policy(value, "airbench")
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _stored_names(cls, value: Any) -> Any:
+        imported = isinstance(value, dict) and value.get("kind") == "imported"
+        return stored_names(value) if imported else value
+
     @model_validator(mode="after")
     def _complete(self) -> StudyParams:
         needs = {"published": (), "run": ("suites", "models", "judges"), "imported": ()}[self.kind]
@@ -87,7 +95,7 @@ class StudyParams(Strict):
                 continue
             raise InputError(f"key '{key}' means nothing in a study of kind '{self.kind}'; remove it")
         if self.kind == "run":
-            self._check_judges()
+            check_judges(self.judges, self.suites, self.model_ids, self.human_labels is not None)
             self._check_templates()
             for suite in self.suites:
                 if not self.judges_of(suite.name):
@@ -134,10 +142,11 @@ class StudyParams(Strict):
             raise InputError(f"a study of kind 'imported' needs one of the keys {', '.join(_SOURCES)}")
         if any(suite.model_fields_set - {"name", "path"} for suite in self.suites):
             raise InputError("in a study of kind 'imported' a suite has a name and a path only: its replies are there")
-        for judge in self.judges:
-            if judge.model_fields_set != {"name"}:
+        for model in self.models:
+            for key in sorted(model.model_fields_set - {"id", *CARD_KEYS}):
                 raise InputError(
-                    f"in a study of kind 'imported' judge '{judge.name}' takes no other keys: its labels are imported"
+                    f"in a study of kind 'imported' model '{model.id}' has the key '{key}': its replies are there, and "
+                    f"are made by no model here; valid: {', '.join(CARD_KEYS)}"
                 )
 
     def _check_templates(self) -> None:
@@ -150,40 +159,13 @@ class StudyParams(Strict):
                     f"model '{model.id}' is a base model behind an endpoint; give it template: raw (or chat)"
                 )
 
-    def _check_judges(self) -> None:
-        """Refuse a judge that nobody knows, and one that is to read what the study does not have."""
-        for judge in self.judges:
-            for name in judge.suites:
-                entry = next((entry for entry in self.suites if entry.name == name), None)
-                if entry is None:
-                    raise unknown("suite", name, [entry.name for entry in self.suites], f"judge '{judge.name}'")
-                if not judge.reads(entry):
-                    raise InputError(f"judge '{judge.name}' cannot read suite '{name}'")
-            judge.check_suites(self.suites_of(judge))
-            self._check_mapping(judge)
-            for model in judge.models:
-                if model not in self.model_ids:
-                    raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")
-
-    def _check_mapping(self, judge: JudgeEntry) -> None:
-        """Refuse a mapping that needs what the study does not have: labels by people, or refusals by rules."""
-        if judge.label_mapping in ("platt", "isotonic") and self.human_labels is None:
-            raise InputError(f"mapping {judge.label_mapping} of judge '{judge.name}' needs the key 'human_labels'")
-        for entry in self.suites_of(judge) if judge.label_mapping == "semantic" else ():
-            rules = [other for other in self.judges_of(entry.name) if other.name == REFUSALS]
-            read = {model for other in rules for model in self.judged_models(other)}
-            if not read.issuperset(self.judged_models(judge)):
-                raise InputError(
-                    f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too, and its models"
-                )
-
 
 _SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
     "run": {"suites", "models", "generation", "metrics", "judges", "empty", "human_labels", "on_demand"},
-    "imported": {*_SOURCES, "scores", "suites", "judges", "empty", "human_labels"},
+    "imported": {*_SOURCES, "scores", "suites", "models", "metrics", "judges", "empty", "human_labels"},
 }
 
 
@@ -267,7 +249,7 @@ def _check_files(params: StudyParams, root: Path) -> None:
             raise unknown("rubric", suite.rubric, RUBRICS, f"suite '{suite.name}' (or a path ending in .yaml)")
         if suite.rubric is not None and is_rubric_file(suite.rubric):
             build(RubricChoice(name=data_path(suite.rubric, root)))
-    for model in params.models:
+    for model in params.models if params.kind == "run" else ():
         model.source(root)
     for judge in params.judges:
         judge.check_files(root)

@@ -1,4 +1,7 @@
-"""The stages of an own run: prompts -> responses -> judgments -> metrics, each resumable, all through the store."""
+"""The stages of a study, each resumable, all through the store: prompts -> responses -> judgments -> metrics.
+
+In an imported study the import gives prompts, responses and judgments; what follows is the same.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,22 @@ import pandas as pd
 from slmsafety.errors import InputError, unknown
 from slmsafety.models.client import Endpoint, api_key
 from slmsafety.pipeline.generate import generate_replies
+from slmsafety.pipeline.import_runs import import_sources
+from slmsafety.pipeline.imported_texts import check_imported
 from slmsafety.pipeline.judge import judge_replies
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
+from slmsafety.pipeline.stages import STAGES, asked_stages
 from slmsafety.records.manifest import start_manifest, write_manifest
 from slmsafety.records.schema import PROMPTS, RESPONSES, STATUSES
 from slmsafety.records.store import Partition, sorted_by
 from slmsafety.suites.base import SuiteData
 
-STAGES = ("prompts", "generate", "judge", "metrics")
 
-
-def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Collection[str] = ()) -> None:
+def collect(run: Run, given: Any, stages: Collection[str] = (), retry: Collection[str] = ()) -> None:
     """Run the stages in their order; finished rows are never made again, so a stopped run goes on where it was.
 
     Prints what each stage wrote where, and leaves a manifest of the run.
@@ -37,7 +41,7 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
     given : object
         The parameters as the user gave them, for the manifest.
     stages : collection of str
-        Some of STAGES.
+        Some of STAGES of the study's kind; none is all that the study asks for (`asked_stages`).
     retry : collection of str
         Statuses: judgments that ended so are made again. Errors always are.
 
@@ -46,15 +50,21 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
     InputError
         For an unknown stage or status, and for what a stage cannot work with.
     """
+    known = STAGES[run.params.kind]
     for stage in stages:
-        if stage not in STAGES:
-            raise unknown("stage", stage, STAGES)
+        if stage not in known:
+            raise unknown("stage", stage, known, f"a study of kind '{run.params.kind}'")
     for status in retry:
         if status not in STATUSES[1:]:
             raise unknown("status to retry", status, STATUSES[1:])
+    wanted = [stage for stage in known if stage in (stages or asked_stages(run.params))]
     if run.shard.world > 1:
         take_gpu()
-    _check_access(run, stages)
+    if "import" in wanted:
+        _import(run)
+        run = Run(run.params, run.root, run.shard)  # the texts are others now
+        wanted = [stage for stage in wanted if stage != "judge" or stage in stages or run.judges]
+    _check_access(run, wanted)
     manifest = start_manifest(run.root, given, run.params.model_dump(mode="json"))
     write_manifest(run.folder, manifest, ended=False)
     work: dict[str, Callable[[Run], Written]] = {
@@ -63,7 +73,7 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
         "judge": partial(judge_replies, retry=retry),
         "metrics": measure,
     }
-    for stage in (name for name in STAGES if name in stages):
+    for stage in (name for name in wanted if name in work):
         for part, made, kept in work[stage](run):
             torn = part.torn()
             path = part.compact()
@@ -71,21 +81,29 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
             print(f"{run.shard.prefix()}{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(run.root)}")
         if stage == "judge":
             Mappings(run).fit_missing()
-    print(f"{run.shard.prefix()}manifest: {write_manifest(run.folder, manifest | _made(run, stages)).name}")
+    print(f"{run.shard.prefix()}manifest: {write_manifest(run.folder, manifest | _made(run, wanted)).name}")
+
+
+def _import(run: Run) -> None:
+    if run.shard.world > 1:
+        raise InputError(
+            f"an import is one process's work; run it first, outside of the launcher: slmsafety collect "
+            f"{run.params.name} --stage import"
+        )
+    import_sources(run)
 
 
 def _made(run: Run, stages: Collection[str]) -> dict[str, Any]:
     """What the manifest says of the work: its ids, its sources, and what it ran on."""
     judges = judge_ids(run) if "judge" in stages else {}
-    modules = [name for entry in run.params.judges if "judge" in stages for name in entry.modules]
+    modules = [name for entry in run.judges if "judge" in stages for name in entry.modules]
     modules += run.params.metrics.own if "metrics" in stages else ()
     return {
-        "generation_ids": {" ".join(key): value for key, value in run.generation_ids.items()},
+        **run.texts.record(),
         "judge_ids": {" ".join(key): value for key, value in judges.items()},
         "metrics_id": run.metrics_id if "metrics" in stages else None,
         "modules": {name: run.module(name).sha256 for name in modules},
-        "models": {model: source.definition() for model, source in run.sources.items()},
-        "suites": {suite.name: _revision(run, suite.name) for suite in run.params.suites},
+        "suites": {suite.name: _revision(run, suite.name) for suite in run.suites},
         "device": _device() if "generate" in stages else None,
         "process": run.shard._asdict(),
     }
@@ -96,8 +114,10 @@ def _check_access(run: Run, stages: Collection[str]) -> None:
     for source in run.sources.values() if "generate" in stages else ():
         if source.endpoint is not None:
             api_key(Endpoint(source.endpoint, "", source.api_key_env))
+    if run.params.kind == "imported" and {"judge", "metrics"} & set(stages):
+        check_imported(run, stages)
     if "judge" in stages:
-        for judge in run.params.judges:
+        for judge in run.judges:
             judge.check_access()
         judge_ids(run)
         Mappings(run).check_stored()
@@ -144,7 +164,7 @@ def _same_prompts(run: Run, suite: str, stored: pd.DataFrame, loaded: pd.DataFra
 
 def _revision(run: Run, suite: str) -> str | None:
     """The revision of a suite's stored prompts."""
-    stored = Partition(run.folder, PROMPTS, (suite,)).read(["suite_revision"])["suite_revision"]
+    stored = run.texts.prompts(suite).read(["suite_revision"])["suite_revision"]
     return None if stored.empty else str(stored.iloc[0])
 
 

@@ -78,8 +78,9 @@ class ServedJudge:
 
     def _batches(self, rows: pd.DataFrame) -> BatchRun:
         """The batches of a model's replies; every setting has notes of its own, so that none takes in another's."""
-        suite, model, generation = (str(rows[column].iloc[0]) for column in ("suite", "model", "generation_id"))
-        notes = self._run.folder / "batches" / self.name / suite / model / f"{generation}-{self.id}"
+        suite, model = (str(rows[column].iloc[0]) for column in ("suite", "model"))
+        name = f"{self._run.texts.notes(suite, model)}-{self.id}"
+        notes = self._run.folder / "batches" / self.name / suite / model / name
         every = with_prompts(
             self._run.replies(suite, model, ["response", "finish_reason"]),
             self._run.prompts(suite)[JUDGED_WITH],

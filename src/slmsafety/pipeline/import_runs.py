@@ -17,6 +17,7 @@ from slmsafety.importers.tables import Imported, write_imported
 from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
 from slmsafety.paths import data_path
+from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts
 from slmsafety.pipeline.run import Run
 
 
@@ -40,7 +41,9 @@ def import_sources(run: Run) -> None:
         refuse_choice_suites(source)
     for source in sources if not params.scores.checked else ():
         check_direction(source, openings(source, opens_with_refusal))
-    write_imported(sources, run.folder)
+    own = check_names(run, sources)
+    forget_changed_prompts(run, sources)
+    write_imported(sources, run.folder, own)
 
 
 def _runs(run: Run) -> list[Imported]:

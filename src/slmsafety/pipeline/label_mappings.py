@@ -17,8 +17,9 @@ from slmsafety.judging.mapping.stored import POOLED, VERSION, FittedMapping, Gro
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import REFUSALS, JudgeEntry
 from slmsafety.paths import data_path
+from slmsafety.pipeline.judge import judgments_of
 from slmsafety.pipeline.judges import study_judge
-from slmsafety.pipeline.run import Run, current
+from slmsafety.pipeline.run import Run
 from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id, file_sha256, text_id
 from slmsafety.records.schema import HARMFUL, REPLY_KEY
@@ -35,7 +36,7 @@ class Mappings:
     @cached_property
     def judges(self) -> dict[str, JudgeEntry]:
         """The judges that have a mapping, by name."""
-        return {judge.name: judge for judge in self.run.params.judges if judge.label_mapping is not None}
+        return {judge.name: judge for judge in self.run.judges if judge.label_mapping is not None}
 
     def fit_missing(self) -> None:
         """Fit the mappings that are not there yet, each when all replies are judged, and print what was written."""
@@ -58,7 +59,7 @@ class Mappings:
     def _pairs(self) -> Iterator[tuple[JudgeEntry, SuiteParams]]:
         """Each judge with a mapping, on each suite that it reads."""
         for judge in self.judges.values():
-            for suite in self.run.params.suites_of(judge):
+            for suite in self.run.suites_of(judge):
                 yield judge, suite
 
     def fit(self, method: str, rows: pd.DataFrame) -> FittedMapping:
@@ -78,7 +79,7 @@ class Mappings:
             return judgments
         refused, label = refusals(every), judgments["label"].copy()
         for (suite, name), rows in judgments[mapped].groupby(["suite", "judge"], sort=False):
-            (entry,) = (entry for entry in self.run.params.suites if entry.name == suite)
+            (entry,) = (entry for entry in self.run.suites if entry.name == suite)
             label[rows.index] = self._apply(self.stored(self.judges[str(name)], entry), rows, refused)
         return judgments.assign(label=label)
 
@@ -113,7 +114,7 @@ class Mappings:
 
     def missing(self, name: str) -> str:
         """Return why a judge has no labels yet, or "" when each suite that it reads has its mapping."""
-        for suite in self.run.params.suites_of(self.judges[name]):
+        for suite in self.run.suites_of(self.judges[name]):
             try:
                 self.stored(self.judges[name], suite)
             except InputError as problem:
@@ -163,7 +164,8 @@ class Mappings:
         method = str(judge.label_mapping)
         if method.endswith(".json"):
             return None
-        made = {model: self.run.generation_ids[suite.name, model] for model in self.run.params.judged_models(judge)}
+        models = self.run.judged_models(judge, suite.name)
+        made = {model: self.run.texts.wording(suite.name, model) for model in models}
         basis = {
             "arm": method,
             "version": VERSION,
@@ -177,11 +179,13 @@ class Mappings:
     def _rows(self, judge: JudgeEntry, suite: SuiteParams) -> tuple[pd.DataFrame, int]:
         """A judge's rows on a suite, and how many of its replies are not judged yet."""
         prompts, key = len(self.run.stored_prompts(suite.name)), self._judge_id(judge, suite)
-        frames = []
-        for model in self.run.params.judged_models(judge):
-            part = self.run.judgments(suite.name, judge.name, model).read(["status", "raw_value"])
-            frames.append(current(part, self.run.generation_ids[suite.name, model], key))
-        return pd.concat(frames, ignore_index=True), prompts * len(frames) - sum(map(len, frames))
+        frames, wanted = [], 0
+        for model in self.run.judged_models(judge, suite.name):
+            part = self.run.judgments(suite.name, judge.name, model)
+            frames.append(judgments_of(self.run, part, key, ("status", "raw_value")))
+            replies = self.run.texts.wanted(suite.name, model)
+            wanted += prompts if replies is None else replies
+        return pd.concat(frames, ignore_index=True), wanted - sum(map(len, frames))
 
     def _apply(self, mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
         """Return a mapping's labels of a suite's rows, with what `refusals` gives; none where the status is not ok."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.metrics.own import OwnMetric, own_metric
-from slmsafety.pipeline.run import Run, Written, current, without
+from slmsafety.pipeline.run import Run, Written, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
 from slmsafety.records.files import write_atomic
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, REPLY_METRICS
@@ -101,11 +101,11 @@ def _measured(run: Run, report: Report | None) -> Iterator[_Part]:
 def _parts(run: Run) -> Iterator[_Part]:
     """Each partition of the stage, the prompts of a suite before their replies."""
     own = own_metrics(run)
-    for suite in run.params.suites:
+    for suite in run.suites:
         prompts = run.prompts(suite.name)[[*PROMPT_KEY, "prompt"]]
         yield _built_in(run, Partition(run.folder, PROMPT_METRICS, (suite.name,)), prompts)
         yield from (_own(run, metric, suite.name, "", prompts) for metric in own if metric.of == "prompts")
-        for model in run.params.model_ids:
+        for model in run.texts.models(suite.name):
             replies = run.replies(suite.name, model, ["response"])
             replies = replies.merge(prompts, on=list(PROMPT_KEY), validate="many_to_one")
             yield _built_in(run, Partition(run.folder, REPLY_METRICS, (suite.name, model)), replies)
@@ -119,7 +119,7 @@ def _built_in(run: Run, partition: Partition, texts: pd.DataFrame) -> _Part:
         partition.parquet.unlink()
     done = of_metrics(rows, run.metrics_id)
     if "generation_id" in done:
-        done = current(done, run.generation_ids[partition.names])  # type: ignore[index] # (suite, model)
+        done = run.texts.present(done, *partition.names)
     done = done[done["instance_id"].isin(texts["instance_id"])]
 
     def measured(chunk: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +137,9 @@ def _own(run: Run, metric: OwnMetric, suite: str, model: str, texts: pd.DataFram
     """A part of a metric of the user's own; of prompts where the model is ""."""
     partition = Partition(run.folder, OWN_METRICS, (suite, metric.name, model))
     done = partition.read(["value"])
-    done = current(done[done["metric_id"] == metric.id], run.generation_ids[suite, model] if model else "")
+    done = done[done["metric_id"] == metric.id]
+    if model:
+        done = run.texts.present(done, suite, model)
     done = done[done["instance_id"].isin(texts["instance_id"])]
 
     def measured(chunk: pd.DataFrame) -> pd.DataFrame:

@@ -53,6 +53,8 @@ def noise_table(run: Run) -> pd.DataFrame:
     `analysis.noise.noise_rates` gives, judge_id, sample_id (of the replies made again), seed and device.
     """
     found = _read(run.folder)
+    if found.empty:
+        return found
     ids, judges = run.generation_ids, judge_ids(run)
     keys = zip(found["suite"], found["model"], found["judge"], found["generation_id"], found["judge_id"], strict=True)
     mine = [
@@ -154,7 +156,7 @@ def _again(run: Run, loaded: LoadedModel, setting: Setting) -> Iterator[pd.DataF
 
 def _light(run: Run, suite: str) -> list[JudgeEntry]:
     """The judges of a suite that cost nothing to ask again."""
-    return [judge for judge in run.params.judges_of(suite) if judge.light]
+    return [judge for judge in run.judges if judge.light and suite in [entry.name for entry in run.suites_of(judge)]]
 
 
 def _rates(run: Run, loaded: LoadedModel, setting: Setting, again: pd.DataFrame) -> pd.DataFrame:

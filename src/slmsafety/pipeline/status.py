@@ -10,11 +10,12 @@ from slmsafety.errors import InputError
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.paths import data_path
-from slmsafety.pipeline.judge import failed
+from slmsafety.pipeline.judge import failed, judgments_of
 from slmsafety.pipeline.judges import study_judge
 from slmsafety.pipeline.measure import own_metrics
-from slmsafety.pipeline.run import Run, current
-from slmsafety.records.schema import OWN_METRICS, PROMPT_METRICS, PROMPTS, REPLY_METRICS
+from slmsafety.pipeline.run import Run
+from slmsafety.pipeline.stages import asked_stages
+from slmsafety.records.schema import OWN_METRICS, PROMPT_METRICS, REPLY_METRICS
 from slmsafety.records.store import Partition
 from slmsafety.suites.catalogue import SUITES, inspect
 
@@ -31,38 +32,40 @@ def stage_status(run: Run) -> pd.DataFrame:
         made) and failed (int).
     """
     rows: list[tuple[str, str, str, int, int, int]] = []
-    for suite in run.params.suites:
-        stored = Partition(run.folder, PROMPTS, (suite.name,)).read(["instance_id"])
+    made_by = "generate" if run.params.kind == "run" else "import"
+    for suite in run.suites:
+        stored = run.texts.prompts(suite.name).read(["instance_id"])
         total = len(stored) or expected_rows(run, suite)
         rows.append(("prompts", suite.name, "", len(stored), total - len(stored), 0))
         rows += [(name, suite.name, "", done, total - done, 0) for name, done in _measured(run, suite.name, "")]
-        keys = {judge.name: _known_id(run, judge, suite) for judge in run.params.judges_of(suite.name)}
-        for model in run.params.model_ids:
-            generation = run.generation_ids[suite.name, model]
-            made = len(current(run.responses(suite.name, model).read(["instance_id"]), generation))
-            rows.append(("generate", suite.name, model, made, total - made, 0))
-            for judge in (
-                judge for judge in run.params.judges_of(suite.name) if model in run.params.judged_models(judge)
-            ):
-                part = run.judgments(suite.name, judge.name, model).read(["status", "reason"])
-                judged = current(part, generation, keys[judge.name])
+        keys = {judge.name: _known_id(run, judge, suite) for judge in run.judges_of(suite)}
+        for model in run.texts.models(suite.name):
+            made = len(run.texts.present(run.responses(suite.name, model).read([]), suite.name, model))
+            there = run.texts.wanted(suite.name, model)
+            wanted = total if there is None else there
+            rows.append((made_by, suite.name, model, made, total - made if there is None else 0, 0))
+            for judge in (judge for judge in run.judges_of(suite) if model in run.judged_models(judge)):
+                judged = judgments_of(run, run.judgments(suite.name, judge.name, model), keys[judge.name])
                 wrong = int(failed(judged).sum())
-                rows.append((f"judge {judge.name}", suite.name, model, len(judged) - wrong, total - len(judged), wrong))
-            rows += [(name, suite.name, model, n, total - n, 0) for name, n in _measured(run, suite.name, model)]
+                row = (suite.name, model, len(judged) - wrong, wanted - len(judged), wrong)
+                rows.append((f"judge {judge.name}", *row))
+            rows += [(name, suite.name, model, n, wanted - n, 0) for name, n in _measured(run, suite.name, model)]
     return pd.DataFrame(rows, columns=STATUS_COLUMNS)
 
 
 def _measured(run: Run, suite: str, model: str) -> Iterator[tuple[str, int]]:
     """Yield each kind of metric and how many of a suite's prompts (model "") or of a model's replies have it."""
+    if "metrics" not in asked_stages(run.params):
+        return
     table, names = (REPLY_METRICS, (suite, model)) if model else (PROMPT_METRICS, (suite,))
-    generation = run.generation_ids[suite, model] if model else ""
     rows = Partition(run.folder, table, names).read(["metrics_id"])
     rows = rows[rows["metrics_id"] == run.metrics_id]
-    yield "metrics", len(current(rows, generation) if model else rows)
+    yield "metrics", len(run.texts.present(rows, suite, model) if model else rows)
     for metric in own_metrics(run):
         if (metric.of == "replies") == bool(model):
             rows = Partition(run.folder, OWN_METRICS, (suite, metric.name, model)).read(["value"])
-            yield f"metric {metric.name}", len(current(rows[rows["metric_id"] == metric.id], generation))
+            rows = rows[rows["metric_id"] == metric.id]
+            yield f"metric {metric.name}", len(run.texts.present(rows, suite, model) if model else rows)
 
 
 def _known_id(run: Run, judge: JudgeEntry, suite: SuiteParams) -> str:

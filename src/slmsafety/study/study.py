@@ -21,9 +21,8 @@ from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
 from slmsafety.models.cards import cards_bytes, features
 from slmsafety.params.study import StudyParams, injected_names, load_params
 from slmsafety.paths import data_path, project_root
-from slmsafety.pipeline.collect import STAGES, collect
+from slmsafety.pipeline.collect import collect
 from slmsafety.pipeline.cost_estimate import estimate
-from slmsafety.pipeline.import_runs import import_sources
 from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
@@ -98,22 +97,18 @@ class Study:
         """Whether the study is the paper's printed tables, without any row of its own."""
         return self.params.kind == "published"
 
-    def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
+    def collect(self, stages: Iterable[str] = (), retry: Iterable[str] = ()) -> None:
         """Run the stages that are not done yet and print what was written where (see `pipeline.collect.collect`)."""
         self._forget()
-        if self.params.kind == "run":
-            collect(self.run, self.given, list(stages), list(retry))
-        elif self.params.kind == "imported":
-            import_sources(self.run)
-        else:
+        if self.printed_only:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
+            return
+        collect(self.run, self.given, list(stages), list(retry))
         self._forget()
 
     def status(self) -> pd.DataFrame:
         """Return stage, suite, model, done, missing and failed for every part of the study's work."""
-        if self.params.kind != "run":
-            return pd.DataFrame(columns=STATUS_COLUMNS)
-        return stage_status(self.run)
+        return pd.DataFrame(columns=STATUS_COLUMNS) if self.printed_only else stage_status(self.run)
 
     def estimate(self) -> pd.DataFrame:
         """Return what judging over endpoints will take (`cost_estimate.estimate`)."""
@@ -163,7 +158,7 @@ class Study:
         if frame.empty:
             settings = " under these settings" if self.params.kind == "run" and self._tables.any(name) else ""
             raise InputError(f"study {self.name} has no {name}{settings} yet; run: slmsafety collect {self.name}")
-        return frame.drop(columns="metrics_id", errors="ignore") if self.params.kind == "run" else frame
+        return frame.drop(columns="metrics_id", errors="ignore")
 
     def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """Return prompt_metrics, reply_metrics and own_metrics, the last one empty where the study names none."""
@@ -171,7 +166,7 @@ class Study:
 
     def is_measured(self) -> bool:
         """Return whether every prompt and reply has its metrics under the study's parameters, and there are any."""
-        count, own = self._tables.count, own_metrics(self.run) if self.params.kind == "run" else []
+        count, own = self._tables.count, own_metrics(self.run)
         texts = {"prompts": count("prompts"), "replies": count("responses")}
         measured = {"prompts": count("prompt_metrics"), "replies": count("reply_metrics")}
         wanted = sum(texts[metric.of] for metric in own)
@@ -328,7 +323,9 @@ class Study:
         """The names of the judges with rows, also of those whose mapping waits for more of them."""
         found = set(judgments["judge"].unique()) - {MULTIPLE_CHOICE_JUDGE}
         asked = [name for name in self.params.judge_names if name in found]
-        return asked + sorted(found - set(asked))
+        rest, own = sorted(found - set(asked)), {judge.name for judge in self.run.judges}
+        # Judges that an import brings come before those that read it again, unless the parameters order them.
+        return rest + asked if own.issuperset(asked) else asked + rest
 
     def coverage(self) -> pd.DataFrame:
         """Return suite, model, judge, rows and the number of rows of each status that occurs."""

@@ -1,0 +1,270 @@
+"""Imported replies go through the stages of one's own: judged again, measured, and imported again at no cost."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from servers import Server, completion, running
+
+from slmsafety.errors import InputError
+from slmsafety.importers.rules import by_rules
+from slmsafety.importers.tables import Imported, write_imported
+from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
+from slmsafety.study import Study
+
+MODELS = ("acme/one", "two", "three")
+SUITES = ("garden", "kitchen")
+PROMPTS_EACH = 12
+TEXTS = (
+    "I'm sorry, but I can't help with that.",
+    "Dig a hole, put the plant in, and water it well in the evening.",
+    "the the the the the the the the the the the the the the the the",
+    "Trains run on rails and need signals.",
+)
+COLUMNS = ("suite", "instance_id", "model", "judge", "score", "prompt", "response", "expected", "category")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project root of its own, so that nothing touches the repository's runs."""
+    (tmp_path / "params").mkdir()
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def rows(**changed: str) -> list[dict[str, Any]]:
+    """A judged reply of each model to each prompt; `changed` maps "suite model place" to another reply."""
+    found = []
+    for suite in SUITES:
+        for place in range(PROMPTS_EACH):
+            for number, model in enumerate(MODELS):
+                text = f"{TEXTS[(place + number) % 4]} ({place})"
+                found.append(
+                    {
+                        "suite": suite,
+                        "instance_id": f"{suite[0]}{place}",
+                        "model": model,
+                        "judge": "acme/rater",
+                        "score": (0, 0.5, 1)[(place + number) % 3],
+                        "prompt": f"How do I plant tree number {place} in the {suite}?",
+                        "response": changed.get(f"{suite} {model} {place}", text),
+                        "expected": "answer" if place > 9 else "refuse",
+                        "category": "even" if place % 2 else "odd",
+                    }
+                )
+    return found
+
+
+def write(root: Path, found: list[dict[str, Any]]) -> None:
+    with (root / "rows.csv").open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.DictWriter(handle, COLUMNS, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(found)
+
+
+def study(*judges: object, **more: object) -> Study:
+    scores = {"scores": {"checked": True}}
+    return Study.load(
+        {"name": "mine", "kind": "imported", "judged_csv": "rows.csv", "judges": list(judges), **scores, **more}
+    )
+
+
+def served(url: str, **more: object) -> dict[str, object]:
+    entry = {"name": "tiny", "endpoint": url, "served": "tiny-1", "rubric": "harmbench", "concurrency": 4}
+    return {**entry, **more}
+
+
+def one(path: str, body: dict[str, Any]):
+    return completion("<reasoning>It says no.</reasoning>\n<score>1</score>")
+
+
+def by_judge(asked: Study) -> dict[str, int]:
+    return asked.table("judgments", ["judge"])["judge"].value_counts().to_dict()
+
+
+ALL = len(MODELS) * len(SUITES) * PROMPTS_EACH
+
+
+def test_an_imported_run_is_judged_again_by_rules_by_a_model_and_behind_an_endpoint(root: Path) -> None:
+    write(root, rows())
+    with running(Server(one)) as server:
+        asked = study("refusal_rules", "offline", served(server.url))
+        asked.collect()
+        assert sum(server.asked.values()) == ALL
+    assert by_judge(asked) == {"acme_rater": ALL, "refusal_rules": ALL, "offline": ALL, "tiny": ALL}
+    assert asked.judges() == ["acme_rater", "refusal_rules", "offline", "tiny"]  # its own labels stay the first
+    rules = asked.labels("refusal_rules")
+    assert rules["refused"].sum() == ALL / 4
+    assert rules.loc[rules["refused"], "label"].eq(2).all()
+    assert asked.labels()["judge"].unique().tolist() == ["acme_rater"]
+    assert {"two_judges", "reference"} <= asked.capabilities
+    assert len(asked.compared.judges_table() if hasattr(asked.compared, "judges_table") else [1])
+    state = asked.status()
+    assert state[["missing", "failed"]].to_numpy().sum() == 0
+    assert set(state["stage"]) == {"prompts", "import", "judge refusal_rules", "judge offline", "judge tiny"}
+
+
+def test_another_import_judges_only_what_changed(root: Path) -> None:
+    write(root, rows())
+    with running(Server(one)) as server:
+        asked = study("refusal_rules", served(server.url))
+        asked.collect()
+        before = asked.table("judgments", ["judge", "status", "raw_value"])
+        write(root, rows(**{"garden two 3": "One.", "garden two 4": "Another.", "kitchen acme/one 0": "A third."}))
+        asked.collect()
+        assert sum(server.asked.values()) == ALL + 3
+        after = asked.table("judgments", ["judge", "status", "raw_value"])
+        assert by_judge(asked) == {"acme_rater": ALL, "refusal_rules": ALL, "tiny": ALL}
+        kept = before.merge(after, on=["suite", "instance_id", "model", "generation_id", "sample", "judge_id"])
+        assert len(kept) == 3 * (ALL - 3)
+        assert asked.status()["missing"].sum() == 0
+        # The texts of before: what was paid for is found again.
+        write(root, rows())
+        asked.collect()
+        assert sum(server.asked.values()) == ALL + 3
+        assert asked.table("judgments", ["judge", "status", "raw_value"]).equals(before)
+        # Fewer replies: verdicts on those that are gone are not read.
+        write(root, [row for row in rows() if row["model"] != "two"])
+        asked.collect()
+        assert by_judge(asked) == dict.fromkeys(("acme_rater", "refusal_rules", "tiny"), ALL * 2 // 3)
+        assert asked.status()["missing"].sum() == 0
+
+
+def test_several_samples_are_judged_one_by_one(root: Path) -> None:
+    frame = pd.DataFrame(rows()).assign(sample=0, suite_revision="r", meta="{}", label=2, status="ok", subcategory="")
+    again = frame[frame["model"] == "two"].assign(sample=1, response=lambda each: each["response"] + " Again.")
+    frame = pd.concat([frame, again]).assign(finish_reason="stop", judge_id="j", prompt_truncated=False)
+    parts = (
+        frame.reindex(columns=list(table.columns)).drop_duplicates(list(table.key))
+        for table in (PROMPTS, RESPONSES, JUDGMENTS)
+    )
+    write(root, rows())
+    write_imported(by_rules([Imported("here", *parts)], lambda suite: False), root / "runs/mine")
+    asked = study("refusal_rules")
+    asked.collect(["judge"])
+    judged = asked.table("judgments", ["judge"]).groupby(["judge", "sample"]).size().to_dict()
+    assert judged == {(judge, n): (ALL, ALL // 3)[n] for judge in ("acme_rater", "refusal_rules") for n in (0, 1)}
+    assert asked.status()["missing"].sum() == 0
+    assert len(asked.labels("refusal_rules")) == ALL + ALL // 3
+
+
+def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(root, [row for row in rows() if row["suite"] == "garden"])
+    asked = study(metrics={})
+    asked.collect()
+    n = PROMPTS_EACH * len(MODELS)
+    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (PROMPTS_EACH, n)
+    assert asked.is_measured()
+    assert "metrics" in asked.capabilities
+    changed = [row for row in rows(**{"garden two 3": "One."}) if row["suite"] == "garden"]
+    for row in changed:
+        if row["instance_id"] == "g7":
+            row["prompt"] = "How do I prune it?"
+    write(root, changed)
+    capsys.readouterr()
+    asked.collect(["import"])
+    assert not asked.is_measured()  # one prompt and the four replies whose texts are others
+    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (PROMPTS_EACH - 1, n - 4)
+    asked.collect(["metrics"])
+    assert "metrics: 1 new, 11 kept: runs/mine/prompt_metrics/garden.parquet" in capsys.readouterr().out
+    assert asked.is_measured()
+    assert study().status()["stage"].unique().tolist() == ["prompts", "import"]  # without the key none is asked for
+
+
+def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
+    write(root, rows())
+    with running(Server(one, latency=0.05)) as server:
+        params = {"name": "mine", "kind": "imported", "judged_csv": "rows.csv", "scores": {"checked": True}}
+        params |= {"judges": [served(server.url, concurrency=2)]}
+        (root / "params/mine.yaml").write_text(json.dumps({"study": params}))
+        command = [sys.executable, "-m", "slmsafety.cli", "collect", "mine"]
+        process = subprocess.Popen(command, cwd=root, env=os.environ, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while sum(server.asked.values()) < 20 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        first = sum(server.asked.values())
+        assert 20 <= first < ALL
+        asked = Study.load("mine")
+        asked.collect()
+        assert by_judge(asked) == {"acme_rater": ALL, "tiny": ALL}
+        # A call that was under way when the process died is made again, and no other.
+        assert ALL <= sum(server.asked.values()) <= ALL + 2
+
+
+def test_the_estimate_counts_the_calls_on_imported_replies(root: Path) -> None:
+    write(root, rows(**{"garden two 3": " "}))
+    asked = study(served("http://127.0.0.1:9/v1", price={"input": 2, "output": 8, "date": "2026-11-01"}))
+    asked.collect(["import"])
+    table = asked.estimate().set_index("suite")
+    assert table["calls"].to_dict() == table["counted"].to_dict() == {"garden": ALL // 2 - 1, "kitchen": ALL // 2}
+    assert (table["dollars"] > 0).all()
+
+
+def test_facts_about_imported_models_are_shown(root: Path) -> None:
+    write(root, rows())
+    facts = {"name": "One", "family": "Acme", "params_m": 500, "base_or_tuned": "tuned", "year": 2025}
+    asked = study(models=[{"id": "acme/one", **facts}, {"id": "two", "params_m": 900}])
+    asked.collect()
+    shown = asked.outcomes().drop_duplicates("model").set_index("model")
+    assert shown.loc["acme_one", ["model_name", "family", "params_m"]].tolist() == ["One", "Acme", 500]
+    assert shown.loc["two", ["model_name", "params_m"]].tolist() == ["two", 900]
+    assert asked.true_features().loc["acme_one", ["Tuned", "Params", "Year"]].tolist() == [1, 500, 2025]
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"judges": ["acme/rater", "refusal_rules"]}, None),
+        ({"judges": [{"name": "acme_rater", "suites": ["garden"]}]}, "judge 'acme_rater' is to be run, and the study's"),
+        ({"judges": ["ofline"]}, "unknown judge 'ofline' in the study's sources; did you mean 'offline'?"),
+        ({"models": ["thre"]}, "unknown model 'thre' in the study's sources; did you mean 'three'?"),
+        ({"models": [{"id": "two", "hub": "a/b"}]}, "model 'two' has the key 'hub': its replies are there"),
+        ({"judges": [{"name": "offline", "suites": ["gardn"]}]}, "unknown suite 'gardn' in judge 'offline'"),
+        ({"judges": [{"name": "offline", "models": ["on"]}]}, "unknown model 'on' in judge 'offline'"),
+        ({"judges": [served("http://127.0.0.1:9/v1", rubric="auto")]}, "suite 'garden' has no rubric of its own"),
+    ],
+)
+def test_what_does_not_fit_the_sources_is_one_line(keys: dict[str, Any], problem: str | None, root: Path) -> None:
+    write(root, rows())
+    if problem is None:
+        study(**keys).collect()
+        return
+    with pytest.raises(InputError) as caught:
+        study(*keys.pop("judges", []), **keys).collect()
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_texts_that_the_source_does_not_have_are_said_or_refused(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = rows()
+    for row in found[:5]:
+        row["prompt"] = ""
+    (root / "rows.csv").write_text("suite,instance_id,model,judge,score\ngarden,1,a,j,0.5\n")
+    with pytest.raises(InputError, match="study mine has no text to judge or to measure"):
+        study("refusal_rules").collect()
+    with pytest.raises(InputError, match="study mine names no judge to run; its labels are those of its sources"):
+        study().collect(["judge"])
+
+
+@pytest.mark.parametrize("stage", ["judge", "metrics"])
+def test_a_stage_without_an_import_says_so_and_leaves_nothing(stage: str, root: Path) -> None:
+    write(root, rows())
+    with pytest.raises(InputError, match="holds no replies yet.*; run: slmsafety collect mine --stage import"):
+        study("refusal_rules").collect([stage])
+    with pytest.raises(InputError, match=f"unknown stage '{stage[:-1]}' in a study of kind 'imported'"):
+        study("refusal_rules").collect([stage[:-1]])
+    assert not (root / "runs").exists()
