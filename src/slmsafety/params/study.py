@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.importers.rules import NAME_LENGTH
 from slmsafety.judging.empty_replies import empty_policy
 from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
@@ -22,7 +23,6 @@ from slmsafety.judging.rubrics.registry import RUBRICS, build
 from slmsafety.metrics.own import own_metric
 from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import (
-    NAME_LENGTH,
     GenerationParams,
     MetricParams,
     ModelParams,
