@@ -166,7 +166,7 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"generation": {"workers": 0}}, "key 'generation.workers' is 0"),
         ({"seed": -1}, "key 'seed' is -1"),
         ({"seed": 2**32}, "key 'seed' is 4294967296"),
-        ({"name": "n" * 101}, "has 101 characters; at most 100"),
+        ({"name": "n" * 101}, "at most 100 characters"),
         ({"models": [{"id": "n" * 101, "hub": "a/b"}]}, "has 101 characters; at most 100"),
         ({"judges": [{**LLM, "name": "n" * 101}]}, "has 101 characters; at most 100"),
         ({"human_labels": "n" * 300}, "cannot be looked up (File name too long)"),
