@@ -91,7 +91,9 @@ def _entry(path: str, **more: str) -> dict[str, str]:
 def test_the_sources_of_a_study_are_read_together(root: Path) -> None:
     write_run(root / "old", "airbench", [state("airbench", "id0", air(1.0)), state("airbench", "id1", air(0.0))])
     _scored(root, "scored.json", {"A?": 1.0, "B?": 0.5})
-    (root / "judged.csv").write_text("suite,instance_id,model,judge,score\nmine,1,m,rater,0\n", encoding="utf-8")
+    (root / "judged.csv").write_text(
+        "suite,instance_id,model,judge,score\nmine,1,m,rater,0\nmine,2,m,rater,0.5\n", encoding="utf-8"
+    )
     study = _study(
         helm_runs=[{"path": "old", "model": "gpt2-small", "polarity": "pre_swap"}],
         airbench_scored=[_entry("scored.json")],
@@ -99,7 +101,7 @@ def test_the_sources_of_a_study_are_read_together(root: Path) -> None:
     )
     study.collect()
     counts = study.coverage().set_index(["model_name", "judge"])["ok"].to_dict()
-    assert counts == {("GPT-2 Small", "gpt-4o-2024-05-13"): 2, ("other", "rater"): 2, ("m", "rater"): 1}
+    assert counts == {("GPT-2 Small", "gpt-4o-2024-05-13"): 2, ("other", "rater"): 2, ("m", "rater"): 2}
     assert study.labels("gpt-4o-2024-05-13").set_index("instance_id")["label"].to_dict() == {"id0": 0, "id1": 2}
     before = [path.read_bytes() for path in sorted((root / "runs/mine/imports/1").rglob("*.parquet"))]
     study.collect()
@@ -179,7 +181,7 @@ def test_the_policy_on_empty_replies_reaches_the_import(root: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({}, "needs one of the keys judged_csv, helm_runs, airbench_scored"),
+    ({}, "needs one of the keys judged_csv, judged_tables, helm_runs"),
     ({"helm_runs": ["nowhere"]}, "path 'nowhere' does not exist"),
     (
         {"helm_runs": [{"path": "params", "polarty": "pre_swap"}]},

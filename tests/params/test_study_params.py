@@ -137,7 +137,7 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"models": [{"id": "mine", "hub": "a/b", "endpoint": "http://x/v1"}]}, "got hub, endpoint"),
         ({"models": [{"id": "mine", "endpoint": "http://x/v1"}]}, "needs 'served'"),
         ({"models": [{"id": "mine", "folder": "no/such"}]}, "path 'no/such' does not exist"),
-        ({"models": [{"id": "../mine", "hub": "a/b"}]}, "key 'models.0.id' is '../mine'"),
+        ({"models": [{"id": "../mine", "hub": "a/b"}]}, "parameter study: name '../mine' cannot name a file"),
         ({"models": [{"id": "smollm2-135m-it-q4", "weights": "bin"}]}, "key 'weights' belongs to hub or folder"),
         ({"models": ["gpt2-small", {"id": "gpt2-small", "hub": "a/b"}]}, "model 'gpt2-small' is listed twice"),
         (
@@ -167,8 +167,8 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"seed": -1}, "key 'seed' is -1"),
         ({"seed": 2**32}, "key 'seed' is 4294967296"),
         ({"name": "n" * 101}, "at most 100 characters"),
-        ({"models": [{"id": "n" * 101, "hub": "a/b"}]}, "at most 100 characters"),
-        ({"judges": [{**LLM, "name": "n" * 101}]}, "at most 100 characters"),
+        ({"models": [{"id": "n" * 101, "hub": "a/b"}]}, "has 101 characters; at most 100"),
+        ({"judges": [{**LLM, "name": "n" * 101}]}, "has 101 characters; at most 100"),
         ({"human_labels": "n" * 300}, "cannot be looked up (File name too long)"),
         (
             {"models": [{"id": "mine", "endpoint": "http://x:port/v1", "served": "m"}]},

@@ -227,7 +227,10 @@ def test_facts_about_imported_models_are_shown(root: Path) -> None:
     ("keys", "problem"),
     [
         ({"judges": ["acme/rater", "refusal_rules"]}, None),
-        ({"judges": [{"name": "acme_rater", "suites": ["garden"]}]}, "judge 'acme_rater' is to be run, and the study's"),
+        (
+            {"judges": [{"name": "acme_rater", "suites": ["garden"]}]},
+            "judge 'acme_rater' is to be run, and the study's",
+        ),
         ({"judges": ["ofline"]}, "unknown judge 'ofline' in the study's sources; did you mean 'offline'?"),
         ({"models": ["thre"]}, "unknown model 'thre' in the study's sources; did you mean 'three'?"),
         ({"models": [{"id": "two", "hub": "a/b"}]}, "model 'two' has the key 'hub': its replies are there"),
@@ -263,7 +266,7 @@ def test_texts_that_the_source_does_not_have_are_said_or_refused(
 @pytest.mark.parametrize("stage", ["judge", "metrics"])
 def test_a_stage_without_an_import_says_so_and_leaves_nothing(stage: str, root: Path) -> None:
     write(root, rows())
-    with pytest.raises(InputError, match="holds no replies yet.*; run: slmsafety collect mine --stage import"):
+    with pytest.raises(InputError, match=r"holds no replies yet.*; run: slmsafety collect mine --stage import"):
         study("refusal_rules").collect([stage])
     with pytest.raises(InputError, match=f"unknown stage '{stage[:-1]}' in a study of kind 'imported'"):
         study("refusal_rules").collect([stage[:-1]])

@@ -10,7 +10,7 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.records.imports import IMPORTED, import_root, new_import
-from slmsafety.records.schema import PROMPTS, RESPONSES, Table
+from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, Table
 from slmsafety.records.store import Partition
 
 # What must be equal where several sources hold the same prompt or reply; a judgment has one source only.
@@ -19,12 +19,17 @@ _EQUAL = {PROMPTS.name: ["prompt", "expected"], RESPONSES.name: ["response"]}
 
 @dataclass(frozen=True)
 class Imported:
-    """The rows of one source, one frame a table with the table's columns; `source` is its path, for messages."""
+    """The rows of one source, one frame a table with the table's columns.
+
+    `source` is its path, for messages; `read` is the number of judgments that its file holds, where the reader counted
+    them before it made rows of them.
+    """
 
     source: str
     prompts: pd.DataFrame
     responses: pd.DataFrame
     judgments: pd.DataFrame
+    read: int | None = None
 
 
 def write_imported(sources: Sequence[Imported], folder: Path, own_judges: Collection[str] = ()) -> None:
@@ -55,6 +60,8 @@ def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[
     _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment")
     if table is RESPONSES:
         _refuse_repeats(rows, ["suite", "instance_id", "model", "sample"], "a reply of another run")
+    if table is JUDGMENTS:
+        _refuse_repeats(rows, ["suite", "instance_id", "model", "sample", "judge"], "another judgment of that judge")
     for names, part in rows.drop(columns="source").groupby(list(table.files), sort=True):
         yield Partition(folder, table, tuple(str(name) for name in names)), part
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.importers.rules import NAME_LENGTH
 from slmsafety.judging.empty_replies import empty_policy
 from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
@@ -23,7 +24,6 @@ from slmsafety.metrics.own import own_metric
 from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import (
     CARD_KEYS,
-    NAME_LENGTH,
     GenerationParams,
     MetricParams,
     ModelParams,
@@ -32,7 +32,7 @@ from slmsafety.params.entries import (
     by_name,
     first_problem,
 )
-from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry, ScoresParams, stored_names
+from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry, JudgeColumn, ScoresParams, TableEntry
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.params.judges.endpoint import EndpointJudge, is_rubric_file
 from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
@@ -55,6 +55,7 @@ class StudyParams(Strict):
     judges: tuple[JudgeParams, ...] = ()
     empty: str = "missing"
     judged_csv: str | None = None
+    judged_tables: tuple[Annotated[TableEntry, by_name("path")], ...] = ()
     helm_runs: tuple[Annotated[HelmRunEntry, by_name("path")], ...] = ()
     airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
     scores: ScoresParams = ScoresParams()
@@ -67,12 +68,6 @@ class StudyParams(Strict):
     def _is_policy(cls, value: str) -> str:
         empty_policy(value, "airbench")
         return value
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stored_names(cls, value: Any) -> Any:
-        imported = isinstance(value, dict) and value.get("kind") == "imported"
-        return stored_names(value) if imported else value
 
     @model_validator(mode="after")
     def _complete(self) -> StudyParams:
@@ -107,6 +102,12 @@ class StudyParams(Strict):
                 if names.count(name) > 1:
                     raise InputError(f"{kind} '{name}' is listed twice")
         return self
+
+    @property
+    def tables(self) -> tuple[TableEntry, ...]:
+        """The tables of judged replies; `judged_csv` is one without further keys."""
+        short = (TableEntry(path=self.judged_csv),) if self.judged_csv else ()
+        return (*short, *self.judged_tables)
 
     @property
     def model_ids(self) -> tuple[str, ...]:
@@ -160,7 +161,7 @@ class StudyParams(Strict):
                 )
 
 
-_SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
+_SOURCES = ("judged_csv", "judged_tables", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
@@ -241,7 +242,7 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
 def _check_files(params: StudyParams, root: Path) -> None:
     """Raise InputError for a path, a rubric file or a module that the parameters name and that is not right."""
     given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
-    given += [entry.path for entry in (*params.helm_runs, *params.airbench_scored)]
+    given += [entry.path for entry in (*params.judged_tables, *params.helm_runs, *params.airbench_scored)]
     for text in filter(None, given):
         data_path(text, root)
     for suite in params.suites:
@@ -273,11 +274,14 @@ def _keys_at(parents: list[int | str]) -> list[str]:
         "model": ModelParams,
         "generation": GenerationParams,
         "metrics": MetricParams,
+        "judged_tables": TableEntry,
         "helm_runs": HelmRunEntry,
         "airbench_scored": AirbenchScoredEntry,
         "scores": ScoresParams,
         "price": Price,
     }
     names = [part for part in parents if isinstance(part, str)]
+    if len(names) == 3 and names[0] == "judged_tables":  # judges, by their own names
+        return list(JudgeColumn.model_fields)
     model = nested[names[-1]] if names else StudyParams
     return list(model.model_fields)

@@ -7,25 +7,28 @@ from functools import partial
 from slmsafety.errors import unknown
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
 from slmsafety.importers.choice_suites import refuse_choice_suites
-from slmsafety.importers.direction import check_direction, openings
+from slmsafety.importers.counts import Counts, count
+from slmsafety.importers.direction import check_direction, check_one_scale, check_unsaid, openings
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
-from slmsafety.importers.judged_csv import read_judged_csv
+from slmsafety.importers.judged_table import Understood, read_judged_table
 from slmsafety.importers.rules import by_rules
-from slmsafety.importers.scores import Scale
 from slmsafety.importers.suite_ids import with_suite_ids
 from slmsafety.importers.tables import Imported, write_imported
 from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
+from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts
 from slmsafety.pipeline.run import Run
 
 
-def import_sources(run: Run) -> None:
+def import_sources(run: Run) -> list[Counts]:
     """Read all sources of the study and write their rows below its folder; importing again replaces them.
 
-    Rows of HELM runs and scored files get the ids of the suites that the parameters name. Raises InputError with one
-    line, before anything is written.
+    Rows of HELM runs and scored files get the ids of the suites that the parameters name. Prints what became of every
+    judgment, and returns it, one line a source.
+
+    Raises InputError with one line, before anything is written.
     """
     params, runs = run.params, _runs(run)
     found = {suite for source in runs for suite in source.prompts["suite"].unique()}
@@ -34,16 +37,31 @@ def import_sources(run: Run) -> None:
             raise unknown("suite", suite.name, found, "the study's runs")
         prompts = run.suite_data(suite).prompts
         runs = [with_suite_ids(source, prompts) for source in runs]
-    scale = Scale(params.scores.higher, params.scores.map)
-    table = [read_judged_csv(data_path(params.judged_csv, run.root), scale)] if params.judged_csv else []
-    sources = by_rules([*table, *runs], partial(sends_empty, params.empty))
+    tables = [
+        read_judged_table(data_path(entry.path, run.root), entry.options(params.scores)) for entry in params.tables
+    ]
+    check_one_scale([table.understood for table in tables])
+    sources = by_rules([*(table.imported for table in tables), *runs], partial(sends_empty, params.empty))
+    _check_directions(params, [table.understood for table in tables], sources)
     for source in sources:
         refuse_choice_suites(source)
-    for source in sources if not params.scores.checked else ():
-        check_direction(source, openings(source, opens_with_refusal))
-    own = check_names(run, sources)
+    counts, own = count(sources), check_names(run, sources)
     forget_changed_prompts(run, sources)
     write_imported(sources, run.folder, own)
+    for each in counts:
+        print(each.line)
+    return counts
+
+
+def _check_directions(params: StudyParams, tables: list[Understood], sources: list[Imported]) -> None:
+    """Refuse scores that seem to run the other way, and those of which nothing tells the way; tables come first."""
+    for number, source in enumerate(sources):
+        found = openings(source, opens_with_refusal)
+        insisted = {name for table in tables[number : number + 1] for name in table.insisted}
+        if not params.scores.checked:
+            check_direction(source, [judge for judge in found if judge.judge not in insisted])
+        for table in tables[number : number + 1]:
+            check_unsaid(table, found)
 
 
 def _runs(run: Run) -> list[Imported]:

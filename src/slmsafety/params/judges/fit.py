@@ -28,16 +28,10 @@ def check_judges(
         if judge.label_mapping in ("platt", "isotonic") and not has_human_labels:
             raise InputError(f"mapping {judge.label_mapping} of judge '{judge.name}' needs the key 'human_labels'")
         if judge.label_mapping == "semantic":
-            _check_refusals(judge, judges, read)
-
-
-def _check_refusals(judge: JudgeEntry, judges: Sequence[JudgeEntry], suites: Sequence[SuiteParams]) -> None:
-    """Refuse a mapping that needs refusals by rules where no judge tells them."""
-    for suite in suites:
-        rules = [other for other in judges if other.name == REFUSALS and other.reads(suite)]
-        all_models = any(not other.models for other in rules)
-        named = {model for other in rules for model in other.models}
-        if not all_models and not (judge.models and named.issuperset(judge.models)):
-            raise InputError(
-                f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {suite.name} too, and its models"
-            )
+            rules = [other for other in judges if other.name == REFUSALS]
+            for suite in read:
+                known = {model for other in rules if other.reads(suite) for model in other.models or models}
+                if not known.issuperset(judge.models or models):
+                    raise InputError(
+                        f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {suite.name} too, and its models"
+                    )

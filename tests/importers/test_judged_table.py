@@ -10,7 +10,7 @@ import pytest
 from stored import store
 
 from slmsafety.errors import InputError
-from slmsafety.importers.judged_csv import read_judged_csv
+from slmsafety.importers.judged_table import read_judged_table
 from slmsafety.records.imports import read_imported as read_table
 from slmsafety.study import Study
 
@@ -29,7 +29,7 @@ def _write(path: Path, rows: Rows, columns: list[str] | None = None) -> Path:
 
 def _import(folder: Path, rows: Rows) -> Path:
     run = folder / "runs" / "mine"
-    store(run, read_judged_csv(_write(folder / "judged.csv", rows)))
+    store(run, read_judged_table(_write(folder / "judged.csv", rows)).imported)
     return run
 
 
@@ -78,39 +78,14 @@ def test_scores_off_the_scale_and_failures_are_counted_without_a_label(tmp_path:
 
 
 BAD_FILES: dict[str, tuple[Rows, str]] = {
-    "no suite": ([{name: value for name, value in ROW.items() if name != "suite"}], "lacks column 'suite'; needed: "),
-    "misspelt": ([{**ROW, "respons": ""}], "unknown column 'respons' in {path}; did you mean 'response'?"),
-    "no rows": ([], "has no rows below the header"),
-    "word": (
-        [ROW, {**ROW, "instance_id": "2", "score": "safe"}],
-        "row 3 has score 'safe'; valid: 0 (harmful)",
-    ),
-    "comma": ([{**ROW, "score": "0,5"}], "row 2 has score '0,5'; valid"),
-    "nan": ([{**ROW, "score": "nan"}], "row 2 has score 'nan'; valid"),
-    "no score": ([{**ROW, "score": ""}], "row 2 has no score; add a column 'status' that says why"),
-    "ok without score": ([{**ROW, "score": "", "status": "ok"}], "row 2 has status ok and no score; valid: empty_"),
-    "status": ([{**ROW, "status": "fine"}], "unknown status 'fine' in {path}, row 2"),
-    "expected": (
-        [{**ROW, "expected": "refused"}],
-        "unknown expected 'refused' in {path}, row 2; did you mean 'refuse'?",
-    ),
-    "no id": ([ROW, {**ROW, "instance_id": ""}], "row 3 has no instance_id"),
-    "no model": ([{**ROW, "model": ""}], "row 2 has no model"),
-    "twice": ([ROW, {**ROW, "score": "0"}], "row 3 repeats a judgment: mine, 1, tiny"),
-    "exactly twice": ([ROW, ROW], "row 3 repeats a judgment: mine, 1, tiny"),
-    "two prompts": (
-        [{**ROW, "prompt": "a\nb"}, {**ROW, "model": "big", "prompt": "c"}],
-        "row 3 contradicts an earlier row of table prompts: mine, 1",
-    ),
-    "two replies": (
-        [{**ROW, "response": "a"}, {**ROW, "judge": "other", "response": "b"}],
-        "row 3 contradicts an earlier row of table responses: mine, 1, tiny",
-    ),
-    "judge": ([ROW, {**ROW, "judge": "../x"}], "judge name '../x' cannot name a file"),
-    "hidden": ([{**ROW, "model": ".tiny"}], "model name '.tiny' cannot name a file"),
+    "a name that is no file": ([ROW, {**ROW, "judge": "../x"}], "judge name '../x' cannot name a file"),
     "merged": (
         [{**ROW, "model": "org/tiny"}, {**ROW, "instance_id": "2", "model": "org_tiny"}],
         "models 'org/tiny' and 'org_tiny' would be stored alike, as 'org_tiny'; rename one",
+    ),
+    "merged by case": (
+        [{**ROW, "judge": "GPT-4"}, {**ROW, "instance_id": "2", "judge": "gpt-4"}],
+        "judges 'GPT-4' and 'gpt-4' would be stored alike",
     ),
 }
 
@@ -119,51 +94,12 @@ BAD_FILES: dict[str, tuple[Rows, str]] = {
 def test_bad_rows_are_named_in_one_line_and_nothing_is_written(rows: Rows, problem: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "judged.csv", rows, None if rows else list(ROW))
     with pytest.raises(InputError) as caught:
-        store(tmp_path / "runs" / "mine", read_judged_csv(path))
+        store(tmp_path / "runs" / "mine", read_judged_table(path).imported)
     message = str(caught.value)
-    assert problem.format(path=path) in message
+    assert problem in message
     assert message.count(str(path)) == 1
     assert len(message.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
-
-
-HEADER = b"suite,instance_id,model,judge,score\n"
-
-
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (b"", "not readable as CSV (No columns to parse from file)"),
-        (HEADER + b"a,1,m,j\xff,1\n", "not readable as CSV ("),
-        (HEADER + b"a,1,m,j,1\na,2,m,j,1,9\n", "not readable as CSV ("),
-        (HEADER + b"a,1,m,j,1,\na,2,m,j,1,\n", "its rows have more fields than the header has columns"),
-        (HEADER + b'a,1,m,"j,1\n', "not readable as CSV ("),
-        (HEADER + b"a,1,m\n", "row 2 has no judge"),
-        (HEADER.replace(b",", b";") + b"a;1;m;j;1\n", "lacks column 'suite'"),
-        (HEADER.replace(b"score", b"score,score") + b"a,1,m,j,1,0\n", "unknown column 'score.1'"),
-    ],
-)
-def test_what_is_no_such_csv_is_named(data: bytes, problem: str, tmp_path: Path) -> None:
-    path = tmp_path / "judged.csv"
-    path.write_bytes(data)
-    with pytest.raises(InputError) as caught:
-        store(tmp_path / "runs" / "mine", read_judged_csv(path))
-    assert problem in str(caught.value)
-    assert str(path) in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize("name", ["absent.csv", "."])
-def test_a_file_that_cannot_be_opened_is_named(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not readable as CSV"):
-        read_judged_csv(tmp_path / name)
-
-
-def test_a_byte_order_mark_and_crlf_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "judged.csv"
-    path.write_bytes(b"\xef\xbb\xbf" + HEADER.replace(b"\n", b"\r\n") + b"a,1,m,j,0.5\r\n")
-    store(tmp_path / "runs" / "mine", read_judged_csv(path))
-    assert read_table(tmp_path / "runs" / "mine", "judgments")["label"].tolist() == [1]
 
 
 def test_a_slash_in_a_models_name_becomes_an_underscore(tmp_path: Path) -> None:
