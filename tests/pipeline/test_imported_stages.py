@@ -12,14 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from servers import Server, completion, running
 
 from slmsafety.errors import InputError
-from slmsafety.importers.rules import by_rules
-from slmsafety.importers.tables import Imported, write_imported
-from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
 from slmsafety.study import Study
 
 MODELS = ("acme/one", "two", "three")
@@ -31,7 +27,7 @@ TEXTS = (
     "the the the the the the the the the the the the the the the the",
     "Trains run on rails and need signals.",
 )
-COLUMNS = ("suite", "instance_id", "model", "judge", "score", "prompt", "response", "expected", "category")
+COLUMNS = ("suite", "instance_id", "model", "judge", "score", "prompt", "response", "expected", "category", "sample")
 
 
 @pytest.fixture
@@ -60,6 +56,7 @@ def rows(**changed: str) -> list[dict[str, Any]]:
                         "response": changed.get(f"{suite} {model} {place}", text),
                         "expected": "answer" if place > 9 else "refuse",
                         "category": "even" if place % 2 else "odd",
+                        "sample": 0,
                     }
                 )
     return found
@@ -73,7 +70,7 @@ def write(root: Path, found: list[dict[str, Any]]) -> None:
 
 
 def study(*judges: object, **more: object) -> Study:
-    scores = {"scores": {"checked": True}}
+    scores = {"scores": {"higher": "safe", "checked": True}}
     return Study.load(
         {"name": "mine", "kind": "imported", "judged_csv": "rows.csv", "judges": list(judges), **scores, **more}
     )
@@ -108,7 +105,6 @@ def test_an_imported_run_is_judged_again_by_rules_by_a_model_and_behind_an_endpo
     assert rules.loc[rules["refused"], "label"].eq(2).all()
     assert asked.labels()["judge"].unique().tolist() == ["acme_rater"]
     assert {"two_judges", "reference"} <= asked.capabilities
-    assert len(asked.compared.judges_table() if hasattr(asked.compared, "judges_table") else [1])
     state = asked.status()
     assert state[["missing", "failed"]].to_numpy().sum() == 0
     assert set(state["stage"]) == {"prompts", "import", "judge refusal_rules", "judge offline", "judge tiny"}
@@ -141,17 +137,10 @@ def test_another_import_judges_only_what_changed(root: Path) -> None:
 
 
 def test_several_samples_are_judged_one_by_one(root: Path) -> None:
-    frame = pd.DataFrame(rows()).assign(sample=0, suite_revision="r", meta="{}", label=2, status="ok", subcategory="")
-    again = frame[frame["model"] == "two"].assign(sample=1, response=lambda each: each["response"] + " Again.")
-    frame = pd.concat([frame, again]).assign(finish_reason="stop", judge_id="j", prompt_truncated=False)
-    parts = (
-        frame.reindex(columns=list(table.columns)).drop_duplicates(list(table.key))
-        for table in (PROMPTS, RESPONSES, JUDGMENTS)
-    )
-    write(root, rows())
-    write_imported(by_rules([Imported("here", *parts)], lambda suite: False), root / "runs/mine")
+    again = [{**row, "sample": 1, "response": row["response"] + " Again."} for row in rows() if row["model"] == "two"]
+    write(root, [*rows(), *again])
     asked = study("refusal_rules")
-    asked.collect(["judge"])
+    asked.collect()
     judged = asked.table("judgments", ["judge"]).groupby(["judge", "sample"]).size().to_dict()
     assert judged == {(judge, n): (ALL, ALL // 3)[n] for judge in ("acme_rater", "refusal_rules") for n in (0, 1)}
     assert asked.status()["missing"].sum() == 0
@@ -184,7 +173,12 @@ def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pyt
 def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
     write(root, rows())
     with running(Server(one, latency=0.05)) as server:
-        params = {"name": "mine", "kind": "imported", "judged_csv": "rows.csv", "scores": {"checked": True}}
+        params = {
+            "name": "mine",
+            "kind": "imported",
+            "judged_csv": "rows.csv",
+            "scores": {"higher": "safe", "checked": True},
+        }
         params |= {"judges": [served(server.url, concurrency=2)]}
         (root / "params/mine.yaml").write_text(json.dumps({"study": params}))
         command = [sys.executable, "-m", "slmsafety.cli", "collect", "mine"]
@@ -199,8 +193,8 @@ def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
         asked = Study.load("mine")
         asked.collect()
         assert by_judge(asked) == {"acme_rater": ALL, "tiny": ALL}
-        # A call that was under way when the process died is made again, and no other.
-        assert ALL <= sum(server.asked.values()) <= ALL + 2
+        # Calls that were under way or not yet written when the process died are made again, and no others.
+        assert ALL <= sum(server.asked.values()) <= ALL + 4
 
 
 def test_the_estimate_counts_the_calls_on_imported_replies(root: Path) -> None:
@@ -253,9 +247,6 @@ def test_what_does_not_fit_the_sources_is_one_line(keys: dict[str, Any], problem
 def test_texts_that_the_source_does_not_have_are_said_or_refused(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = rows()
-    for row in found[:5]:
-        row["prompt"] = ""
     (root / "rows.csv").write_text("suite,instance_id,model,judge,score\ngarden,1,a,j,0.5\n")
     with pytest.raises(InputError, match="study mine has no text to judge or to measure"):
         study("refusal_rules").collect()
