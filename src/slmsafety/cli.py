@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from slmsafety.cli_import import add_import
 from slmsafety.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--retry", default="", metavar="STATUS,...", help="judge rows of these statuses again (errors always)"
     )
     collect.set_defaults(run=_collect)
+    add_import(verbs)
     status = verbs.add_parser("status", help="what is done, missing or failed in a study")
     status.add_argument("study", metavar="STUDY")
     status.set_defaults(run=_status)

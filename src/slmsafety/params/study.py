@@ -6,6 +6,7 @@ A misspelt key must stop a run before it starts, since papermill itself runs the
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -161,6 +162,8 @@ class StudyParams(Strict):
                 )
 
 
+# How files of rows end, which somebody may take for a study.
+_OF_ROWS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
 _SOURCES = ("judged_csv", "judged_tables", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
@@ -214,6 +217,11 @@ def injected_names(namespace: Mapping[str, Any]) -> list[str]:
 
 def _params_file(study: str) -> Path:
     root = project_root()
+    if study.lower().endswith(_OF_ROWS):
+        raise InputError(
+            f"'{study}' is no params file; if it holds judged replies, run: slmsafety import {shlex.quote(study)} "
+            "--study NAME"
+        )
     if study.endswith((".yaml", ".yml")) or "/" in study:
         for path in (Path(study), root / study):
             if is_file(path):

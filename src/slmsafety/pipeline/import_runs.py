@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
+from typing import NamedTuple
 
 from slmsafety.errors import unknown
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
@@ -22,13 +24,37 @@ from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompt
 from slmsafety.pipeline.run import Run
 
 
+class SourcesRead(NamedTuple):
+    """What the sources of a study hold: their rows, what became of their judgments, and what was understood of tables.
+
+    `own` names the judges that the study runs itself.
+    """
+
+    sources: list[Imported]
+    counts: list[Counts]
+    tables: list[Understood]
+    own: Collection[str]
+
+
 def import_sources(run: Run) -> list[Counts]:
     """Read all sources of the study and write their rows below its folder; importing again replaces them.
 
-    Rows of HELM runs and scored files get the ids of the suites that the parameters name. Prints what became of every
-    judgment, and returns it, one line a source.
+    Prints what became of every judgment, and returns it, one line a source. Raises InputError with one line, before
+    anything is written.
+    """
+    read = read_sources(run)
+    forget_changed_prompts(run, read.sources)
+    write_imported(read.sources, run.folder, read.own)
+    for each in read.counts:
+        print(each.line)
+    return read.counts
 
-    Raises InputError with one line, before anything is written.
+
+def read_sources(run: Run) -> SourcesRead:
+    """Return what all sources of the study hold; nothing is written.
+
+    Rows of HELM runs and scored files get the ids of the suites that the parameters name. Raises InputError with one
+    line.
     """
     params, runs = run.params, _runs(run)
     found = {suite for source in runs for suite in source.prompts["suite"].unique()}
@@ -45,12 +71,7 @@ def import_sources(run: Run) -> list[Counts]:
     _check_directions(params, [table.understood for table in tables], sources)
     for source in sources:
         refuse_choice_suites(source)
-    counts, own = count(sources), check_names(run, sources)
-    forget_changed_prompts(run, sources)
-    write_imported(sources, run.folder, own)
-    for each in counts:
-        print(each.line)
-    return counts
+    return SourcesRead(sources, count(sources), [table.understood for table in tables], check_names(run, sources))
 
 
 def _check_directions(params: StudyParams, tables: list[Understood], sources: list[Imported]) -> None:
