@@ -18,8 +18,8 @@ def add_import(verbs: argparse._SubParsersAction[Any]) -> None:
     verb = verbs.add_parser(
         "import",
         help="make a study of a file of judged replies, or of HELM runs",
-        description="Read judged replies, write params/NAME.yaml and collect the study. Options say what a file does not; "
-        "they become keys of the params file (docs/importing.md).",
+        description="Read judged replies, write params/NAME.yaml and collect the study. Options say what a file does "
+        "not, and become keys of the params file (docs/importing.md).",
     )
     verb.add_argument("path", metavar="PATH", type=Path, help="a table (CSV, TSV, JSONL, Parquet) or HELM's folder")
     verb.add_argument("--study", metavar="NAME", required=True, help="the study's name")
