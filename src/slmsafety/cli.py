@@ -55,9 +55,13 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, with a verb for each thing that can be done."""
     parser = _OneLine(prog="slmsafety", description=__doc__)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    collect = verbs.add_parser("collect", help="run a study's stages: prompts, generate, judge, metrics")
+    collect = verbs.add_parser("collect", help="run a study's stages, or import its sources")
     collect.add_argument("study", metavar="STUDY", help="a name in params/ or the path of a params file")
-    collect.add_argument("--stage", action="append", help="only this stage, of those four (may be repeated)")
+    collect.add_argument(
+        "--stage",
+        action="append",
+        help="only this stage (may be repeated): prompts, generate, judge, metrics; import, judge, metrics if imported",
+    )
     collect.add_argument(
         "--retry", default="", metavar="STATUS,...", help="judge rows of these statuses again (errors always)"
     )

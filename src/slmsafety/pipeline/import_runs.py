@@ -18,7 +18,7 @@ from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
 from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
-from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts
+from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts, names_of
 from slmsafety.pipeline.run import Run
 
 
@@ -45,7 +45,7 @@ def import_sources(run: Run) -> list[Counts]:
     _check_directions(params, [table.understood for table in tables], sources)
     for source in sources:
         refuse_choice_suites(source)
-    counts, own = count(sources), check_names(run, sources)
+    counts, own = count(sources), check_names(params, *names_of(sources))
     forget_changed_prompts(run, sources)
     write_imported(sources, run.folder, own)
     for each in counts:
