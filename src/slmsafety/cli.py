@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,8 +175,6 @@ def _suites(options: argparse.Namespace) -> int:
 
 def blocks(frame: pd.DataFrame) -> str:
     """Return a block of lines for each row: its first cell, then every other that is not empty beside its column."""
-    from slmsafety.report.text import visible
-
     wide = max(map(len, frame.columns)) + 4
     # A path or an address that is cut could not be copied.
     lines = textwrap.TextWrapper(100, subsequent_indent=" " * wide, break_long_words=False, break_on_hyphens=False)

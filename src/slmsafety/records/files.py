@@ -74,6 +74,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # of a library: its words are all there is
+            raise OSError(errno.EIO, str(error), str(path)) from error
         if error.filename is None:
             error.filename = str(path)
         raise
