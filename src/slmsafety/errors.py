@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import unicodedata
 from collections.abc import Iterable
 
@@ -40,6 +41,14 @@ def cut(value: object) -> str:
     """Return a value as a message shows it: its start and "..." where it is long."""
     text = str(value)
     return text if len(text) <= _VALUE else f"{text[:_VALUE]}..."
+
+
+def refused_by_system(error: OSError) -> str:
+    """Return what the system said of a file, in one line that names it: a full disk, a closed folder, a long name."""
+    said = error.strerror or str(error) or type(error).__name__
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    place = f"{' -> '.join(names)}: " if names else ""
+    return one_line(f"{place}{said}; what is finished is kept, the same command goes on from there")
 
 
 def unknown(kind: str, name: object, valid: Iterable[str], where: str = "") -> InputError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError
 from slmsafety.models.client import Endpoint, api_key
 from slmsafety.pipeline.generate import generate_replies
 from slmsafety.pipeline.judge import judge_replies
@@ -17,12 +17,13 @@ from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
+from slmsafety.pipeline.stages import STAGES, chosen_stages
 from slmsafety.records.manifest import start_manifest, write_manifest
-from slmsafety.records.schema import PROMPTS, RESPONSES, STATUSES
+from slmsafety.records.schema import PROMPTS, RESPONSES
 from slmsafety.records.store import Partition, sorted_by
 from slmsafety.suites.base import SuiteData
 
-STAGES = ("prompts", "generate", "judge", "metrics")
+__all__ = ["STAGES", "collect"]
 
 
 def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Collection[str] = ()) -> None:
@@ -37,24 +38,20 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
     given : object
         The parameters as the user gave them, for the manifest.
     stages : collection of str
-        Some of STAGES.
+        Some of the study's stages (`stages.stages_of`).
     retry : collection of str
         Statuses: judgments that ended so are made again. Errors always are.
 
     Raises
     ------
     InputError
-        For an unknown stage or status, and for what a stage cannot work with.
+        For an unknown stage or status, and for what a stage cannot work with; nothing is written then.
     """
-    for stage in stages:
-        if stage not in STAGES:
-            raise unknown("stage", stage, STAGES)
-    for status in retry:
-        if status not in STATUSES[1:]:
-            raise unknown("status to retry", status, STATUSES[1:])
+    stages = chosen_stages(run.params, stages, retry)
     if run.shard.world > 1:
         take_gpu()
     _check_access(run, stages)
+    _check_texts(run, stages)
     manifest = start_manifest(run.root, given, run.params.model_dump(mode="json"))
     write_manifest(run.folder, manifest, ended=False)
     work: dict[str, Callable[[Run], Written]] = {
@@ -63,7 +60,7 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
         "judge": partial(judge_replies, retry=retry),
         "metrics": measure,
     }
-    for stage in (name for name in STAGES if name in stages):
+    for stage in stages:
         for part, made, kept in work[stage](run):
             torn = part.torn()
             path = part.compact()
@@ -101,6 +98,25 @@ def _check_access(run: Run, stages: Collection[str]) -> None:
             judge.check_access()
         judge_ids(run)
         Mappings(run).check_stored()
+
+
+def _check_texts(run: Run, stages: Collection[str]) -> None:
+    """Raise InputError where the stages lack what they work on, before anything is written; print what has none yet."""
+    for suite in run.params.suites:
+        if "prompts" in stages:
+            run.suite_data(suite)
+        else:
+            run.stored_prompts(suite.name)
+    if "generate" in stages or not {"judge", "metrics"} & set(stages):
+        return
+    pairs = [(suite.name, model) for suite in run.params.suites for model in run.params.model_ids]
+    absent = [key for key in pairs if not run.responses(*key).count(generation_id=run.generation_ids[key])]
+    if len(absent) == len(pairs):
+        raise InputError(
+            f"study {run.params.name} has no replies under these settings yet; run the stage 'generate' first"
+        )
+    for suite_name, model in absent:
+        print(f"{run.shard.prefix()}{model} has no replies to {suite_name} yet: none is judged or measured")
 
 
 def _prompts(run: Run) -> Written:

@@ -13,7 +13,7 @@ from slmsafety.errors import InputError
 from slmsafety.metrics.own import OwnMetric, own_metric
 from slmsafety.pipeline.run import Run, Written, current, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
-from slmsafety.records.files import write_atomic
+from slmsafety.records.files import read_text, write_atomic
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, REPLY_METRICS
 from slmsafety.records.store import Partition
 
@@ -163,7 +163,12 @@ def _say_what_measures(run: Run) -> None:
     names = {name: reference_name(source, file.get(name, "config.json")) for name, source in models.items()}
     path = run.folder / "metrics" / f"{run.metrics_id}.json"
     if path.exists():
-        before = json.loads(path.read_text("utf-8"))
+        try:
+            before = dict(json.loads(read_text(path)))
+        except (TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}: is damaged; delete it where the models are the same") from error
         for name in names:
             if before.get(name) != names[name]:
                 raise InputError(

@@ -191,7 +191,9 @@ class Partition:
                 # A column that the file lacks reads as what another one says.
                 sources = [d.column for c, d in self.table.defaults.items() if c in columns and c not in present]
                 frame = file.read(columns=[c for c in dict.fromkeys([*columns, *sources]) if c in present]).to_pandas()
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # what the system refuses to read may be whole
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error
         return typed(frame, self.table, columns)
 
@@ -231,7 +233,7 @@ def read_journal(path: Path) -> tuple[list[dict[str, Any]], int]:
     for number, line in enumerate(lines, start=1):
         try:
             records.append(dict(json.loads(line)))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path}: line {number} is damaged; delete the file to make its rows again") from error
     return records, int(bool(rest))
 

@@ -21,7 +21,7 @@ from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
 from slmsafety.models.cards import cards_bytes, features
 from slmsafety.params.study import StudyParams, injected_names, load_params
 from slmsafety.paths import data_path, project_root
-from slmsafety.pipeline.collect import STAGES, collect
+from slmsafety.pipeline.collect import collect
 from slmsafety.pipeline.cost_estimate import estimate
 from slmsafety.pipeline.import_runs import import_sources
 from slmsafety.pipeline.label_mappings import Mappings
@@ -29,7 +29,8 @@ from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
-from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
+from slmsafety.pipeline.stages import chosen_stages
+from slmsafety.pipeline.status import study_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.study.capabilities import PUBLISHED, capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
@@ -98,11 +99,17 @@ class Study:
         """Whether the study is the paper's printed tables, without any row of its own."""
         return self.params.kind == "published"
 
-    def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
-        """Run the stages that are not done yet and print what was written where (see `pipeline.collect.collect`)."""
+    def collect(self, stages: Iterable[str] | None = None, retry: Iterable[str] = ()) -> None:
+        """Run the stages that are not done yet, all or some, and print what was written where.
+
+        `retry` names statuses: judgments that ended so are made again. Raises InputError for a stage that the study
+        does not have and a status that is none (`pipeline.stages`), and for what a stage cannot work with.
+        """
+        again = list(retry)
+        chosen = chosen_stages(self.params, None if stages is None else list(stages), again)
         self._forget()
         if self.params.kind == "run":
-            collect(self.run, self.given, list(stages), list(retry))
+            collect(self.run, self.given, chosen, again)
         elif self.params.kind == "imported":
             import_sources(self.run)
         else:
@@ -110,10 +117,8 @@ class Study:
         self._forget()
 
     def status(self) -> pd.DataFrame:
-        """Return stage, suite, model, done, missing and failed for every part of the study's work."""
-        if self.params.kind != "run":
-            return pd.DataFrame(columns=STATUS_COLUMNS)
-        return stage_status(self.run)
+        """Return what of the study's work is done, a row for each part (`pipeline.status.study_status`)."""
+        return study_status(self.run)
 
     def estimate(self) -> pd.DataFrame:
         """Return what judging over endpoints will take (`cost_estimate.estimate`)."""
