@@ -87,8 +87,11 @@ def _measured(run: Run, report: Report | None) -> Iterator[_Part]:
     """Each part once it is filled."""
     for part in _parts(run):
         if not part.todo.empty:
-            bar = run.progress_bar(part.text, part.done + len(part.todo), part.done, report is None)
-            with part.partition.writer() as writer, bar:
+            total = part.done + len(part.todo)
+            with (
+                part.partition.writer() as writer,
+                run.progress_bar(part.text, total, part.done, report is None) as bar,
+            ):
                 for start in range(0, len(part.todo), CHUNK):
                     chunk = part.todo.iloc[start : start + CHUNK]
                     writer.append(part.measure(chunk))
