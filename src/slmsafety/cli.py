@@ -27,6 +27,16 @@ class _OneLine(argparse.ArgumentParser):
         self.exit(2, f"slmsafety: {one_line(message)}; see: {self.prog} --help\n")
 
 
+class _Version(argparse.Action):
+    """Print the installed version, which is looked up when it is asked for."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> NoReturn:
+        print(f"slmsafety {metadata.version('slmsafety')}")
+        parser.exit()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb.
 
@@ -82,7 +92,7 @@ def _place(error: BaseException) -> str:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, with a verb for each thing that can be done."""
     parser = _OneLine(prog="slmsafety", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"slmsafety {metadata.version('slmsafety')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     collect = verbs.add_parser("collect", help="run a study's stages: prompts, generate, judge, metrics; or import")
     collect.add_argument("study", metavar="STUDY", help="a name in params/ or the path of a params file")

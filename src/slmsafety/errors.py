@@ -47,8 +47,8 @@ def refused_by_system(error: OSError) -> str:
     """Return what the system said of a file, in one line that names it: a full disk, a closed folder, a long name."""
     said = error.strerror or str(error) or type(error).__name__
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    place = f"{' -> '.join(names)}: " if names else ""
-    return one_line(f"{place}{said}; what is finished is kept, the same command goes on from there")
+    place = " -> ".join(names) or "what is printed, or a file"
+    return one_line(f"{place}: {said}; what is finished is kept, the same command goes on from there")
 
 
 def unknown(kind: str, name: object, valid: Iterable[str], where: str = "") -> InputError:

@@ -29,11 +29,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError, cut, unknown
 from slmsafety.records.files import atomic_file, naming, remove_strays
 from slmsafety.records.schema import TABLES, Table, check, typed
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+# Files take 255, and the store adds some of its own.
+_NAME_LENGTH = 200
 # The file of rows whose name is blank, which no name can be: names start with a letter or a digit.
 _BLANK_NAME = "_"
 
@@ -50,7 +52,11 @@ class Partition:
         """Refuse names that are not plain file names."""
         for column, name in zip(self.table.files, self.names, strict=True):
             if not _SAFE_NAME.match(name) and not (name == "" and column in self.table.blank):
-                raise InputError(f"{column} {name!r} cannot name a file; use letters, digits, dot, dash and underscore")
+                raise InputError(
+                    f"{column} '{cut(name)}' cannot name a file; use letters, digits, dot, dash and underscore"
+                )
+            if len(name) > _NAME_LENGTH:
+                raise InputError(f"{column} '{cut(name)}' cannot name a file; use at most {_NAME_LENGTH} characters")
 
     @property
     def parquet(self) -> Path:
