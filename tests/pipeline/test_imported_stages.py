@@ -127,7 +127,8 @@ def test_an_imported_run_is_judged_again_by_rules_by_a_model_and_behind_an_endpo
     assert {suite: int(counts.sum()) for suite, counts in pair.counts.items()} == dict.fromkeys(SUITES, ALL * 10 // 24)
     state = asked.status()
     assert state[["missing", "failed"]].to_numpy().sum() == 0
-    assert set(state["stage"]) == {"prompts", "import", "judge refusal_rules", "judge offline", "judge tiny"}
+    judges = {"judge acme_rater", "judge refusal_rules", "judge offline", "judge tiny"}
+    assert set(state["stage"]) == {"import", *judges}
 
 
 def test_another_import_judges_only_what_changed(root: Path) -> None:
@@ -187,7 +188,7 @@ def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pyt
     asked.collect(["metrics"])
     assert "metrics: 1 new, 11 kept: runs/mine/prompt_metrics/garden.parquet" in capsys.readouterr().out
     assert asked.is_measured()
-    assert study().status()["stage"].unique().tolist() == ["prompts", "import"]  # without the key none is asked for
+    assert study().status()["stage"].unique().tolist() == ["import", "judge acme_rater"]  # without the key none is asked for
 
 
 def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
