@@ -7,7 +7,7 @@ import json
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from table_tools import read
 
@@ -32,6 +32,14 @@ def check(path, data: bytes, frame: pd.DataFrame, **entry: str) -> None:
     assert merged["label"].tolist() == [1] * len(frame)
 
 
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8 and not ASCII alone."""
+    try:
+        return not data.decode("utf-8").isascii()
+    except UnicodeDecodeError:
+        return False
+
+
 @FEW
 @given(
     data=st.data(),
@@ -43,6 +51,7 @@ def test_delimited(tmp_path, data, ends, delimiter, encoding):
     texts = LATIN if encoding == "latin-1" else TEXTS
     frame = rows(data.draw(st.lists(st.tuples(texts, texts), min_size=1, max_size=4)))
     written = frame.to_csv(index=False, sep=delimiter, lineterminator=ends).encode(encoding)
+    assume(encoding != "latin-1" or not is_utf8(written))  # which is refused, as a slip
     said = {} if encoding.startswith("utf-8") else {"encoding": encoding}
     check(tmp_path / "a.csv", written, frame, delimiter=delimiter, **said)
 
