@@ -188,7 +188,10 @@ def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pyt
     asked.collect(["metrics"])
     assert "metrics: 1 new, 11 kept: runs/mine/prompt_metrics/garden.parquet" in capsys.readouterr().out
     assert asked.is_measured()
-    assert study().status()["stage"].unique().tolist() == ["import", "judge acme_rater"]  # without the key none is asked for
+    assert study().status()["stage"].unique().tolist() == [
+        "import",
+        "judge acme_rater",
+    ]  # without the key none is asked for
 
 
 def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
