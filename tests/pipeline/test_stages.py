@@ -29,7 +29,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _study(kind: str, **more: Any) -> dict[str, Any]:
     if kind == "published":
         return {"name": "published", "kind": "published"}
-    return {**OWN, **more} if kind == "run" else {"name": "mine", "kind": "imported", "judged_csv": "judged.csv"}
+    return (
+        {**OWN, **more}
+        if kind == "run"
+        else {"name": "mine", "kind": "imported", "judged_csv": "judged.csv", "scores": {"higher": "safe"}}
+    )
 
 
 def test_stages_run_in_their_order_once() -> None:
