@@ -169,14 +169,14 @@ def test_several_samples_are_judged_one_by_one(root: Path) -> None:
 
 
 def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(root, [row for row in rows() if row["suite"] == "garden"])
+    some = ("g0", "g1", "g2", "g3", "g7")
+    write(root, [row for row in rows() if row["instance_id"] in some])
     asked = study(metrics={})
     asked.collect()
-    n = PROMPTS_EACH * len(MODELS)
-    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (PROMPTS_EACH, n)
+    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (5, 15)
     assert asked.is_measured()
     assert "metrics" in asked.capabilities
-    changed = [row for row in rows(**{"garden two 3": "One."}) if row["suite"] == "garden"]
+    changed = [row for row in rows(**{"garden two 3": "One."}) if row["instance_id"] in some]
     for row in changed:
         if row["instance_id"] == "g7":
             row["prompt"] = "How do I prune it?"
@@ -184,18 +184,17 @@ def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pyt
     capsys.readouterr()
     asked.collect(["import"])
     assert not asked.is_measured()  # one prompt and the four replies whose texts are others
-    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (PROMPTS_EACH - 1, n - 4)
+    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (4, 11)
     asked.collect(["metrics"])
-    assert "metrics: 1 new, 11 kept: runs/mine/prompt_metrics/garden.parquet" in capsys.readouterr().out
+    assert "metrics: 1 new, 4 kept: runs/mine/prompt_metrics/garden.parquet" in capsys.readouterr().out
     assert asked.is_measured()
-    assert study().status()["stage"].unique().tolist() == [
-        "import",
-        "judge acme_rater",
-    ]  # without the key none is asked for
+    # Without the key no metrics are asked for.
+    assert study().status()["stage"].unique().tolist() == ["import", "judge acme_rater"]
 
 
 def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
-    write(root, rows())
+    found = [row for row in rows() if row["suite"] == "garden"]
+    write(root, found)
     with running(Server(one, latency=0.05)) as server:
         params = {
             "name": "mine",
@@ -208,17 +207,17 @@ def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
         command = [sys.executable, "-m", "slmsafety.cli", "collect", "mine"]
         process = subprocess.Popen(command, cwd=root, env=os.environ, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
-        while sum(server.asked.values()) < 20 and time.monotonic() < deadline:
+        while sum(server.asked.values()) < 8 and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
         first = sum(server.asked.values())
-        assert 20 <= first < ALL
+        assert 8 <= first < len(found)
         asked = Study.load("mine")
         asked.collect()
-        assert by_judge(asked) == {"acme_rater": ALL, "tiny": ALL}
+        assert by_judge(asked) == dict.fromkeys(("acme_rater", "tiny"), len(found))
         # Calls that were under way or not yet written when the process died are made again, and no others.
-        assert ALL <= sum(server.asked.values()) <= ALL + 4
+        assert len(found) <= sum(server.asked.values()) <= len(found) + 4
 
 
 def test_the_estimate_counts_the_calls_on_imported_replies(root: Path) -> None:
