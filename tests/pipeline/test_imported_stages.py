@@ -326,6 +326,7 @@ def test_replies_to_prompts_without_a_text_are_left_out_and_said(
     assert "3 of 72 replies have no text, or their prompts have none: not judged and not" in capsys.readouterr().out
     assert by_judge(asked) == {"acme_rater": ALL, "refusal_rules": ALL - 3}
     assert asked.status()["missing"].sum() == 0
+    assert asked.run.texts.readable() == {"prompts": len(SUITES) * PROMPTS_EACH - 1, "replies": ALL - 3}
 
 
 def test_blank_replies_follow_the_policy_and_failed_requests_are_no_replies(root: Path) -> None:

@@ -59,7 +59,7 @@ def check_imported(run: Run, stages: Collection[str]) -> None:
         check_judges(run.judges, run.suites, texts.models(), params.human_labels is not None)
     pairs = [(suite.name, model) for suite in run.suites for model in texts.models(suite.name)]
     total = sum(run.responses(*pair).count() for pair in pairs)
-    without = total - sum(texts.wanted(*pair) or 0 for pair in pairs)
+    without = total - texts.readable()["replies"]
     if without == total:
         raise InputError(
             f"study {params.name} has no text to judge or to measure: its sources hold no prompts and replies "

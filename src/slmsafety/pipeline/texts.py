@@ -55,6 +55,9 @@ class Texts(Protocol):
     def wanted(self, suite: str, model: str) -> int | None:
         """Return how many replies there are when the stages before judging are done; None: as many as prompts."""
 
+    def readable(self) -> dict[str, int] | None:
+        """Return how many prompts and replies have a text; None: all that the tables hold."""
+
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
         """Return the rows, of a table that is keyed by replies, that are about present replies."""
 
@@ -118,6 +121,10 @@ class OwnTexts:
 
     def wanted(self, suite: str, model: str) -> int | None:
         """Return None: every prompt gets a reply."""
+        return None
+
+    def readable(self) -> dict[str, int] | None:
+        """Return None: whatever was asked or made is a text."""
         return None
 
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
@@ -236,6 +243,11 @@ class ImportedTexts:
         """Return the replies with a text to a prompt with a text."""
         replies = self.replies(suite, model, [])
         return int(replies["instance_id"].isin(self._run.readable_prompts(suite)["instance_id"]).sum())
+
+    def readable(self) -> dict[str, int]:
+        """Return how many prompts and replies the sources have a text of."""
+        prompts = sum(len(self._run.readable_prompts(suite.name)) for suite in self.suites)
+        return {"prompts": prompts, "replies": sum(self.wanted(*pair) or 0 for pair in self._pairs)}
 
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
         """Return the rows whose reply the import holds with the same text."""

@@ -172,12 +172,14 @@ class Study:
         return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
 
     def is_measured(self) -> bool:
-        """Return whether every prompt and reply has its metrics under the study's parameters, and there are any."""
+        """Return whether all prompts and replies with a text have their metrics by the parameters, and there are any."""
         count, own = self._tables.count, own_metrics(self.run)
-        texts = {"prompts": count("prompts"), "replies": count("responses")}
         measured = {"prompts": count("prompt_metrics"), "replies": count("reply_metrics")}
+        if not all(measured.values()):
+            return False
+        texts = self.run.texts.readable() or {"prompts": count("prompts"), "replies": count("responses")}
         wanted = sum(texts[metric.of] for metric in own)
-        return all(0 < measured[of] == texts[of] for of in texts) and count("own_metrics") == wanted
+        return measured == texts and count("own_metrics") == wanted
 
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
