@@ -172,7 +172,7 @@ class Study:
         return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
 
     def is_measured(self) -> bool:
-        """Return whether all prompts and replies with a text have their metrics by the parameters, and there are any."""
+        """Return whether all prompts and replies with a text have metrics under the parameters, and there are any."""
         count, own = self._tables.count, own_metrics(self.run)
         measured = {"prompts": count("prompt_metrics"), "replies": count("reply_metrics")}
         if not all(measured.values()):
