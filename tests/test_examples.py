@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from slmsafety.cli import main
-from slmsafety.importers.judged_csv import OPTIONAL, REQUIRED
+from slmsafety.importers.table_layout import OPTIONAL, REQUIRED
 from slmsafety.study import Study
 
 REPOSITORY = Path(__file__).parents[1]

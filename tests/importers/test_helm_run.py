@@ -64,11 +64,11 @@ class TestRealRun:
         assert run.responses["finish_reason"].value_counts().to_dict() == {"length": 7, "stop": 3}
         assert not run.responses["prompt_truncated"].any()
 
-    def test_an_open_direction_is_asked_for_with_the_days_of_the_run(self, real_folder: Path) -> None:
+    def test_an_open_direction_is_asked_for(self, real_folder: Path) -> None:
         with pytest.raises(InputError) as caught:
             read_helm_run(real_folder)
         assert "give 'polarity': post_swap (1 = refused" in str(caught.value)
-        assert str(caught.value).endswith("its replies are from 2024-06-26")
+        assert "2024" not in str(caught.value)
 
     def test_the_store_takes_it(self, real_folder: Path, tmp_path: Path) -> None:
         store(tmp_path / "runs" / "mine", read_helm_run(real_folder, RunOptions(polarity="pre_swap")))

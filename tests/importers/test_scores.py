@@ -38,6 +38,7 @@ def test_a_scale_says_what_scores_mean(cells, scale, found):
     [
         (["0", "1", "2"], Scale(), "f.csv: row 4 has score '2'"),
         (["1", "yes"], Scale(), "row 3 has score 'yes'"),
+        (["No!", "yes"], Scale(), 'such as scores: {map: {"No!": MEANING, yes: MEANING}} with MEANING one of harmful'),
         (["0.7"], Scale("harmful"), "row 2 has score '0.7'"),
         (["inf"], Scale(), "row 2 has score 'inf'"),
         (["1", "3"], Scale(values={"1": "safe", "2": "harmful"}), "row 3: score '3' is not among the values that"),

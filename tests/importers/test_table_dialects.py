@@ -53,6 +53,7 @@ READ: dict[str, tuple[str, bytes | str, dict[str, Any], list[tuple[Any, ...]]]] 
     "semicolons by word": ("a.csv", ONE.replace(",", ";"), {"delimiter": "semicolon"}, RIGHT),
     "pipes": ("a.csv", ONE.replace(",", "|"), {"delimiter": "|"}, RIGHT),
     "latin-1": ("a.csv", UMLAUT.encode("latin-1"), {"encoding": "latin-1"}, [("1", "m", "j", 1, "Gr\u00fc\u00dfe")]),
+    "ascii said to be cp1252": ("a.csv", ONE, {"encoding": "cp1252"}, RIGHT),
     "utf-16": ("a.csv", UMLAUT.encode("utf-16"), {"encoding": "UTF-16"}, [("1", "m", "j", 1, "Gr\u00fc\u00dfe")]),
     "header in another case": ("a.csv", ONE.replace(HEAD, " Suite,INSTANCE_ID ,Model,judge,Score,response"), {}, RIGHT),
     "a line break and quotes in a field": (
@@ -255,6 +256,7 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
     "utf-16 unsaid": ("a.csv", ONE.encode("utf-16"), {}, "is not in utf-8 but in UTF-16"),
     "utf-16 without a mark": ("a.csv", ONE.encode("utf-16-le"), {}, "line 1 holds a NUL, so this is no text in utf-8"),
     "ascii said": ("a.csv", UMLAUT, {"encoding": "ascii"}, "line 2 is not in ascii (byte 0xc3)"),
+    "utf-8 said to be latin-1": ("a.csv", UMLAUT, {"encoding": "latin-1"}, "is in utf-8, not in iso8859-1; remove the"),
     "half of utf-16": ("a.csv", ONE.encode("utf-16")[:-1], {"encoding": "utf-16"}, "is not in utf-16"),
     "no encoding": ("a.csv", ONE, {"encoding": "utf-9"}, "unknown encoding 'utf-9'"),
     "no encoding of text": ("a.csv", ONE, {"encoding": "rot13"}, "'rot13' is no encoding of text"),

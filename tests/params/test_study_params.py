@@ -10,6 +10,7 @@ import yaml
 
 from slmsafety.errors import InputError
 from slmsafety.models.source import Source
+from slmsafety.params.secrets import refuse_secrets
 from slmsafety.params.study import load_params, study_names
 from slmsafety.study.display_names import named_cards
 
@@ -95,7 +96,7 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ),
         (
             {"judges": [{**LLM, "request": {"max_tokens_to_sample": {"tokens": 1}, "Api-Key": "x"}}]},
-            "judge 'gpt': its request has the key 'Api-Key', which may hold a secret; use api_key_env",
+            "'judges.0.request' has the key 'Api-Key', which may hold a secret; use api_key_env",
         ),
         ({"judges": [{**LLM, "dtype": "bfloat16"}]}, "key 'dtype' belongs to a judge with an adapter"),
         (
@@ -284,6 +285,40 @@ def test_a_request_of_other_keys_is_kept():
     assert load_params({**RUN, "judges": [{**LLM, "request": request}]}).judges[0].request == request
 
 
+REAL = "sk-proj-aB3dE5gH7jK9mN1pQ3sT"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"api_key": "x"},
+        {"generation": {"openai-api-key": "x"}},
+        {"metrics": {"token": "x"}},
+        {"models": [{"id": "gpt2-small", "hf_token": "x"}]},
+        {"judges": [{**LLM, "name": "gpt", "auth": {"user": "x"}}]},
+        {"judges": [{**LLM, "request": {"extra": [{"value": REAL}]}}]},
+        {"judges": [{**LLM, "served": REAL}]},
+        {"judges": [{**LLM, "request": {"x": "Bearer aB3dE5gH7jK9"}}]},
+        {"suites": [{"name": "demo_direct", "path": "hf_aB3dE5gH7jK9mN1pQ3sT"}]},
+        {"seed": REAL},
+        {REAL: 1},
+    ],
+)
+def test_what_looks_like_a_secret_is_refused_anywhere_and_never_shown(change):
+    with pytest.raises(InputError, match="secret; use api_key_env") as caught:
+        load_params({**RUN, **change})
+    shown = "".join(traceback.format_exception(caught.value))
+    assert not any(part in shown for part in (REAL, "aB3dE5gH7jK9"))
+
+
+def test_what_is_no_secret_is_kept():
+    """Counts of tokens, the names of variables, Slovak files, and words of a user's own file."""
+    request = {"max_new_tokens": 5, "stop_token_ids": [1], "eos_token": "</s>", "token": None}
+    refuse_secrets({"judges": [{"api_key_env": "OPENAI_API_KEY", "request": request}]})
+    refuse_secrets({"suites": [{"name": "sk-questions", "path": "data/sk-2024-questions-part-01.csv"}]})
+    refuse_secrets({"scores": {"map": {"secret": "harmful", "token": "safe"}}, "metrics": {"own": ["tokens.py"]}})
+
+
 def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
     (tmp_path / "mine.gguf").touch()
     models = [
@@ -391,7 +426,7 @@ def test_a_file_that_cannot_be_opened_is_one_line(tmp_path, monkeypatch):
 
     path = tmp_path / "mine.yaml"
     path.touch()
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     assert problem(str(path)).startswith(f"{path}: not readable as YAML")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from batch_server import BatchServer, batch_server
 from servers import Server, completion, running
 
 from slmsafety.errors import InputError
+from slmsafety.pipeline.judge import judge_todo
+from slmsafety.pipeline.judges import study_judge
 from slmsafety.study import Study
 
 MODELS = ("acme/one", "two", "three")
@@ -27,7 +31,19 @@ TEXTS = (
     "the the the the the the the the the the the the the the the the",
     "Trains run on rails and need signals.",
 )
-COLUMNS = ("suite", "instance_id", "model", "judge", "score", "prompt", "response", "expected", "category", "sample")
+COLUMNS = (
+    "suite",
+    "instance_id",
+    "model",
+    "judge",
+    "score",
+    "prompt",
+    "response",
+    "expected",
+    "category",
+    "sample",
+    "finish_reason",
+)
 
 
 @pytest.fixture
@@ -57,6 +73,7 @@ def rows(**changed: str) -> list[dict[str, Any]]:
                         "expected": "answer" if place > 9 else "refuse",
                         "category": "even" if place % 2 else "odd",
                         "sample": 0,
+                        "finish_reason": "stop",
                     }
                 )
     return found
@@ -105,9 +122,13 @@ def test_an_imported_run_is_judged_again_by_rules_by_a_model_and_behind_an_endpo
     assert rules.loc[rules["refused"], "label"].eq(2).all()
     assert asked.labels()["judge"].unique().tolist() == ["acme_rater"]
     assert {"two_judges", "reference"} <= asked.capabilities
+    pair = asked.compared.pair()  # Tables 5 and 6, of the replies to prompts to refuse that both labelled
+    assert (pair.first, pair.second) == ("acme_rater", "refusal_rules")
+    assert {suite: int(counts.sum()) for suite, counts in pair.counts.items()} == dict.fromkeys(SUITES, ALL * 10 // 24)
     state = asked.status()
     assert state[["missing", "failed"]].to_numpy().sum() == 0
-    assert set(state["stage"]) == {"prompts", "import", "judge refusal_rules", "judge offline", "judge tiny"}
+    judges = {"judge acme_rater", "judge refusal_rules", "judge offline", "judge tiny"}
+    assert set(state["stage"]) == {"import", *judges}
 
 
 def test_another_import_judges_only_what_changed(root: Path) -> None:
@@ -148,14 +169,14 @@ def test_several_samples_are_judged_one_by_one(root: Path) -> None:
 
 
 def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(root, [row for row in rows() if row["suite"] == "garden"])
+    some = ("g0", "g1", "g2", "g3", "g7")
+    write(root, [row for row in rows() if row["instance_id"] in some])
     asked = study(metrics={})
     asked.collect()
-    n = PROMPTS_EACH * len(MODELS)
-    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (PROMPTS_EACH, n)
+    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (5, 15)
     assert asked.is_measured()
     assert "metrics" in asked.capabilities
-    changed = [row for row in rows(**{"garden two 3": "One."}) if row["suite"] == "garden"]
+    changed = [row for row in rows(**{"garden two 3": "One."}) if row["instance_id"] in some]
     for row in changed:
         if row["instance_id"] == "g7":
             row["prompt"] = "How do I prune it?"
@@ -163,15 +184,17 @@ def test_the_metrics_of_imported_texts_are_measured_once(root: Path, capsys: pyt
     capsys.readouterr()
     asked.collect(["import"])
     assert not asked.is_measured()  # one prompt and the four replies whose texts are others
-    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (PROMPTS_EACH - 1, n - 4)
+    assert (len(asked.table("prompt_metrics")), len(asked.table("reply_metrics"))) == (4, 11)
     asked.collect(["metrics"])
-    assert "metrics: 1 new, 11 kept: runs/mine/prompt_metrics/garden.parquet" in capsys.readouterr().out
+    assert "metrics: 1 new, 4 kept: runs/mine/prompt_metrics/garden.parquet" in capsys.readouterr().out
     assert asked.is_measured()
-    assert study().status()["stage"].unique().tolist() == ["prompts", "import"]  # without the key none is asked for
+    # Without the key no metrics are asked for.
+    assert study().status()["stage"].unique().tolist() == ["import", "judge acme_rater"]
 
 
 def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
-    write(root, rows())
+    found = [row for row in rows() if row["suite"] == "garden"]
+    write(root, found)
     with running(Server(one, latency=0.05)) as server:
         params = {
             "name": "mine",
@@ -184,17 +207,17 @@ def test_a_killed_run_goes_on_where_it_was(root: Path) -> None:
         command = [sys.executable, "-m", "slmsafety.cli", "collect", "mine"]
         process = subprocess.Popen(command, cwd=root, env=os.environ, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
-        while sum(server.asked.values()) < 20 and time.monotonic() < deadline:
+        while sum(server.asked.values()) < 8 and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
         first = sum(server.asked.values())
-        assert 20 <= first < ALL
+        assert 8 <= first < len(found)
         asked = Study.load("mine")
         asked.collect()
-        assert by_judge(asked) == {"acme_rater": ALL, "tiny": ALL}
+        assert by_judge(asked) == dict.fromkeys(("acme_rater", "tiny"), len(found))
         # Calls that were under way or not yet written when the process died are made again, and no others.
-        assert ALL <= sum(server.asked.values()) <= ALL + 4
+        assert len(found) <= sum(server.asked.values()) <= len(found) + 4
 
 
 def test_the_estimate_counts_the_calls_on_imported_replies(root: Path) -> None:
@@ -262,3 +285,94 @@ def test_a_stage_without_an_import_says_so_and_leaves_nothing(stage: str, root: 
     with pytest.raises(InputError, match=f"unknown stage '{stage[:-1]}' in a study of kind 'imported'"):
         study("refusal_rules").collect([stage[:-1]])
     assert not (root / "runs").exists()
+
+
+MODULE = """
+import pandas as pd
+
+def measure(rows):
+    return pd.DataFrame({"raw_value": [len(text) % 7 / 7 for text in rows["response"]]}, index=rows.index)
+"""
+
+
+def test_a_mapping_is_fitted_to_the_texts_that_are_there(root: Path) -> None:
+    write(root, rows())
+    (root / "lengths.py").write_text(MODULE)
+    asked = study({"name": "lengths", "module": "lengths.py", "mapping": "otsu_per_model"})
+    asked.collect()
+    assert len(list((root / "runs/mine/mappings/lengths").iterdir())) == len(SUITES)
+    assert asked.labels("lengths")["label"].notna().all()
+    write(root, rows(**{"garden two 3": "A much longer reply than before."}))
+    asked.collect()
+    assert len(list((root / "runs/mine/mappings/lengths").iterdir())) == len(SUITES) + 1
+    assert len(asked.labels("lengths")) == ALL
+
+
+def test_names_are_checked_against_the_import_that_is_there(root: Path) -> None:
+    write(root, rows())
+    study("refusal_rules").collect()
+    (root / "lengths.py").write_text(MODULE)
+    for call in (lambda asked: asked.collect(["judge"]), lambda asked: asked.labels()):
+        with pytest.raises(InputError, match="judge 'acme_rater' is to be run, and the study's sources hold labels"):
+            call(study({"name": "acme/rater", "module": "lengths.py", "mapping": "fixed_thirds"}))
+
+
+def test_replies_to_prompts_without_a_text_are_left_out_and_said(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(root, [row | ({"prompt": ""} if row["instance_id"] == "g3" else {}) for row in rows()])
+    asked = study("refusal_rules")
+    asked.collect()
+    assert "3 of 72 replies have no text, or their prompts have none: not judged and not" in capsys.readouterr().out
+    assert by_judge(asked) == {"acme_rater": ALL, "refusal_rules": ALL - 3}
+    assert asked.status()["missing"].sum() == 0
+    assert asked.run.texts.readable() == {"prompts": len(SUITES) * PROMPTS_EACH - 1, "replies": ALL - 3}
+
+
+def test_blank_replies_follow_the_policy_and_failed_requests_are_no_replies(root: Path) -> None:
+    found = rows(**{"garden two 3": " ", "garden two 4": "", "garden two 5": ""})
+    for row in found:
+        if row["model"] == "two" and row["instance_id"] in ("g4", "g5"):
+            row["finish_reason"] = {"g4": "blocked", "g5": "error"}[row["instance_id"]]
+    write(root, found)
+    with running(Server(one)) as server:
+        asked = study(served(server.url))
+        asked.collect()
+        assert sum(server.asked.values()) == ALL - 3
+        table = asked.table("judgments", ["judge", "status", "reason"])
+        mine = table[(table["judge"] == "tiny") & (table["status"] != "ok")].set_index("instance_id")
+        assert mine["status"].to_dict() == {"g3": "empty_response", "g4": "empty_response", "g5": "error"}
+        assert mine.loc["g5", "reason"] == "no_reply"
+        asked.collect()
+        assert sum(server.asked.values()) == ALL - 3  # what has no reply is not asked for again
+        study(served(server.url), empty="judge").collect()
+        assert sum(server.asked.values()) == (ALL - 3) + (ALL - 1)
+
+
+def test_a_batch_that_is_under_way_outlives_another_import(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [row for row in rows() if row["suite"] == "garden" and row["model"] == "two"]
+    write(root, found)
+    with batch_server(BatchServer(lambda prompt: "<score>0</score>")) as server:
+        asked = study(served(server.url, batch=True))
+        asked.collect(["import"])
+        run, (entry,), (suite,) = asked.run, asked.run.judges, asked.run.suites
+        judge = study_judge(run, entry, suite)
+        judge.send(judge_todo(run, run.judgments("garden", "tiny", "two"), judge.id)[0])
+        assert len(server.asked()) == PROMPTS_EACH
+        write(root, [row | ({"response": "Another."} if row["instance_id"] == "g3" else {}) for row in found])
+        asked.collect()
+        assert len(server.asked()) == PROMPTS_EACH + 1
+        assert by_judge(asked) == {"acme_rater": PROMPTS_EACH, "tiny": PROMPTS_EACH}
+
+
+def test_a_judge_is_not_run_on_an_import_of_before_there_were_numbers(root: Path) -> None:
+    write(root, rows())
+    study().collect()
+    for name in ("prompts", "responses", "judgments"):
+        (root / "runs/mine/imports/1" / name).rename(root / "runs/mine" / name)
+    shutil.rmtree(root / "runs/mine/imports")
+    with pytest.raises(InputError, match=r"or those of an older version; run: slmsafety collect mine --stage import"):
+        study("refusal_rules").collect(["judge"])
+    assert by_judge(study("refusal_rules")) == {"acme_rater": ALL}
+    study("refusal_rules").collect()
+    assert by_judge(study("refusal_rules")) == {"acme_rater": ALL, "refusal_rules": ALL}

@@ -181,7 +181,9 @@ def test_replace_refuses_a_bad_row_and_keeps_the_old_file(tmp_path: Path, replie
     assert [path.name for path in part.parquet.parent.iterdir()] == ["tiny.parquet"]
 
 
-@pytest.mark.parametrize("name", ["a/b", "../up", "..", "", ".hidden", "a b", "a\n", "a\x00", "\u00e9", "-x"])
+@pytest.mark.parametrize(
+    "name", ["a/b", "../up", "..", "", ".hidden", "a b", "a\n", "a\x00", "\u00e9", "-x", "n" * 201]
+)
 def test_names_that_are_no_plain_file_names_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"model .* cannot name a file") as caught:
         _responses(tmp_path, name)

@@ -46,6 +46,7 @@ def read_delimited(path: Path, delimiter: str, encoding: str | None = None) -> C
         not closed, a row with more or fewer fields than the header, two columns of one name.
     """
     source, encoding = str(path), text_encoding(str(path), encoding)
+    refuse_utf8(path, encoding)
     numbers: list[int] = []
     starts: list[int] = []
     header: list[str] = []
@@ -85,6 +86,23 @@ def text_encoding(source: str, encoding: str | None) -> str:
     if not found._is_text_encoding:
         raise InputError(f"{source}: '{encoding}' is no encoding of text; valid: utf-8, utf-16, latin-1, cp1252")
     return found.name
+
+
+def refuse_utf8(path: Path, encoding: str) -> None:
+    """Refuse a file that is read as Latin-1 or the like and is UTF-8: it would be read, and every accent be wrong.
+
+    Raises InputError with one line; `encoding` is a name as `text_encoding` gives it.
+    """
+    if not encoding.startswith(("iso8859", "cp125")):
+        return
+    try:
+        is_utf8 = not path.read_bytes().decode(UTF8).isascii()
+    except UnicodeDecodeError:
+        return
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if is_utf8:
+        raise InputError(f"{path}: is in utf-8, not in {encoding}; remove the key 'encoding'")
 
 
 @contextmanager

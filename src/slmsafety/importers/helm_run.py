@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -231,10 +230,8 @@ def _direction(suite: _Suite, run: HelmRun, folder: Path, given: dict[str, str |
         return POST_SWAP
     direction = airbench_polarity(str(folder), **given)
     if direction is None:
-        times = [state.result.request_datetime for state in run.states if state.result.request_datetime]
-        dated = f"; its replies are from {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d}" if times else ""
         raise InputError(
             f"{folder}: a HELM run does not record what 1 means in AirBench; give 'polarity': post_swap (1 = refused, "
-            f"judge prompts since 2024-07-03) or pre_swap (1 = assisted), or 'helm_version' from 0.5.5{dated}"
+            "the judge prompts of today) or pre_swap (1 = assisted), or 'helm_version' from 0.5.5"
         )
     return direction

@@ -8,6 +8,7 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.importers.csv_text import read_csv_text
+from slmsafety.importers.rules import stored_name
 from slmsafety.records.schema import LABELS
 
 COLUMNS = ("suite", "instance_id", "model", "human", "reply_id")
@@ -25,7 +26,7 @@ def read_human_labels(path: Path) -> pd.DataFrame:
     -------
     DataFrame
         One row a reply. human: Int64, 0 harmful, 1 ambiguous, 2 safe; reply_id: text, the hash of the reply that the
-        person read (`records.ids.text_id`); the others: text.
+        person read (`records.ids.text_id`); the others: text, names as they are stored (`rules.stored_name`).
 
     Raises
     ------
@@ -33,6 +34,8 @@ def read_human_labels(path: Path) -> pd.DataFrame:
         Naming the file and the column or line: a missing column, another label, a reply that is labelled twice.
     """
     frame = read_csv_text(path, COLUMNS)
+    for column in ("suite", "model"):
+        frame[column] = frame[column].map({name: _stored(name, path) for name in frame[column].unique()})
     wrong = ~frame["human"].isin([str(label) for label in LABELS])
     if wrong.any():
         value, line = frame["human"][wrong].iloc[0], int(wrong.to_numpy().argmax()) + 2
@@ -43,3 +46,10 @@ def read_human_labels(path: Path) -> pd.DataFrame:
             f"{path}: line {int(doubled.to_numpy().argmax()) + 2} labels a reply that an earlier one labels"
         )
     return frame[list(COLUMNS)].astype({"human": "Int64"})
+
+
+def _stored(name: str, path: Path) -> str:
+    try:
+        return stored_name(name)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from slmsafety.errors import InputError
 from slmsafety.importers.cells import Cells, Unfit, frame_of, plain_text, text_column
-from slmsafety.importers.delimited import checked_lines, opened, text_encoding
+from slmsafety.importers.delimited import checked_lines, opened, refuse_utf8, text_encoding
 
 _CHUNK = 50_000
 
@@ -28,6 +28,7 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Cells:
     another encoding, what is no JSON.
     """
     source, encoding = str(path), text_encoding(str(path), encoding)
+    refuse_utf8(path, encoding)
     is_list = _opens_list(path, encoding)
     rows = _items(path, encoding) if is_list else _lines(path, encoding)
     unit = "item" if is_list else "line"

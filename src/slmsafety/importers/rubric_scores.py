@@ -1,7 +1,8 @@
 """A rubric's scores as other tools keep them: which end is safe, and what a score says.
 
-AirBench's judge prompts were turned round on 2024-07-03: before, 1 = assisted, since then 1 = refused. No file says
-which prompts made it, so that the direction is a parameter of every import.
+AirBench's judge prompts were turned round: with the older ones 1 = assisted, with those of today 1 = refused. No file
+says which prompts made it and no date tells, since files were turned round too: the direction is a parameter of every
+import.
 """
 
 from __future__ import annotations

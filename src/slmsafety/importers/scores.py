@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ MISSING = "missing"
 MEANINGS = (*LABELS, MISSING)
 NO_SCORE = "no score"
 SHOWN = 8
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,40}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -171,6 +173,20 @@ def _inline(value: Any) -> str:
     return str(value)
 
 
+def _lines(cells: pd.Series) -> str:
+    """The lines of a study that would say what scores mean: an example for numbers, the words themselves."""
+    seen = sorted(set(cells[cells.str.strip() != ""].str.strip()))
+    if sum(math.isnan(_finite(value)) for value in seen) * 2 <= len(seen):
+        return (
+            "scores: {map: {0: harmful, 1: ambiguous, 2: safe}}, or for continuous ones scores: {higher: safe, cuts: "
+            "[0.3, 0.7]}"
+        )
+    listed = ", ".join(
+        f"{value if _WORD.fullmatch(value) else json.dumps(value[:40])}: MEANING" for value in seen[:SHOWN]
+    )
+    return f"scores: {{map: {{{listed}}}}} with MEANING one of {', '.join(MEANINGS)}"
+
+
 def _not_on_scale(
     cells: pd.Series, strange: pd.Series, counted: pd.Series, scale: Scale, place: Callable[[int], str]
 ) -> InputError:
@@ -180,15 +196,8 @@ def _not_on_scale(
             f"{place(row)}: score '{cells.iloc[row][:60]}' is not among the values that the study maps "
             f"({', '.join(scale.values)}); add it to scores.map, as {', '.join(MEANINGS)}, or give other: missing"
         )
-    numbers = cells[strange].map(_finite).notna().mean() > 0.5
-    lines = (
-        "scores: {map: {0: harmful, 1: ambiguous, 2: safe}}, or for a continuous score scores: {higher: safe, cuts: "
-        "[0.3, 0.7]}"
-        if numbers
-        else "scores: {map: {COMPLY: harmful, PARTIAL: ambiguous, REFUSE: safe}}"
-    )
     return InputError(
         f"{place(row)} has score '{cells.iloc[row][:60]}'; valid: 0 (harmful), 0.5 (ambiguous), 1 (safe) or empty. "
         f"Rows with another score: {int(strange.sum())}; seen: {shown(cells[counted | strange])}. Say what they mean "
-        f"in the study, such as {lines}, or give a row that is no verdict a status"
+        f"in the study, such as {_lines(cells[counted | strange])}, or give a row that is no verdict a status"
     )

@@ -146,9 +146,10 @@ def _one_value(column: pd.Series, groups: np.ndarray, cells: Cells, what: str) -
     wrong = rows[values[first[groups[rows]]] != values[rows]]
     if wrong.size:
         row = int(wrong[0])
+        advice = "; several replies to a prompt need a column 'sample'" if column.name == "response" else ""
         raise InputError(
             f"{cells.source}: {cells.name(int(first[groups[row]]))} and {cells.name(row)} contradict each other: they "
-            f"have two values for the {what}"
+            f"have two values for the {what}{advice}"
         )
     taken = first[groups]
     if (said == (taken >= 0)).all():

@@ -38,6 +38,7 @@ from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.params.judges.endpoint import EndpointJudge, is_rubric_file
 from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
 from slmsafety.params.judges.fit import check_judges
+from slmsafety.params.secrets import refuse_secrets
 from slmsafety.paths import data_path, is_file, project_root
 from slmsafety.plugins import load_plugin
 from slmsafety.records.yaml_files import read_yaml
@@ -63,6 +64,12 @@ class StudyParams(Strict):
     human_labels: str | None = None
     on_demand: bool = False
     seed: int = Field(default=1337, ge=0, lt=2**32)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_secrets(cls, value: Any) -> Any:
+        refuse_secrets(value)
+        return value
 
     @field_validator("empty")
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError
 from slmsafety.models.client import Endpoint, api_key
 from slmsafety.pipeline.generate import generate_replies
 from slmsafety.pipeline.import_runs import import_sources
@@ -22,14 +22,14 @@ from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
-from slmsafety.pipeline.stages import STAGES, asked_stages
+from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.records.manifest import start_manifest, write_manifest
-from slmsafety.records.schema import PROMPTS, RESPONSES, STATUSES
+from slmsafety.records.schema import PROMPTS, RESPONSES
 from slmsafety.records.store import Partition, sorted_by
 from slmsafety.suites.base import SuiteData
 
 
-def collect(run: Run, given: Any, stages: Collection[str] = (), retry: Collection[str] = ()) -> None:
+def collect(run: Run, given: Any, stages: Collection[str] | None = None, retry: Collection[str] = ()) -> None:
     """Run the stages in their order; finished rows are never made again, so a stopped run goes on where it was.
 
     Prints what each stage wrote where, and leaves a manifest of the run.
@@ -40,31 +40,27 @@ def collect(run: Run, given: Any, stages: Collection[str] = (), retry: Collectio
         The study at work; a process among several has its own shard of the prompts in every stage.
     given : object
         The parameters as the user gave them, for the manifest.
-    stages : collection of str
-        Some of STAGES of the study's kind; none is all that the study asks for (`asked_stages`).
+    stages : collection of str or None
+        Some of the study's stages (`stages.stages_of`); None is those that it asks for.
     retry : collection of str
         Statuses: judgments that ended so are made again. Errors always are.
 
     Raises
     ------
     InputError
-        For an unknown stage or status, and for what a stage cannot work with.
+        For an unknown stage or status, and for what a stage cannot work with; nothing is written then.
     """
-    known = STAGES[run.params.kind]
-    for stage in stages:
-        if stage not in known:
-            raise unknown("stage", stage, known, f"a study of kind '{run.params.kind}'")
-    for status in retry:
-        if status not in STATUSES[1:]:
-            raise unknown("status to retry", status, STATUSES[1:])
-    wanted = [stage for stage in known if stage in (stages or asked_stages(run.params))]
+    wanted = chosen_stages(run.params, stages, retry)
     if run.shard.world > 1:
         take_gpu()
     if "import" in wanted:
         _import(run)
         run = Run(run.params, run.root, run.shard)  # the texts are others now
-        wanted = [stage for stage in wanted if stage != "judge" or stage in stages or run.judges]
+        if stages is None and not run.judges:
+            wanted = tuple(stage for stage in wanted if stage != "judge")
     _check_access(run, wanted)
+    if run.params.kind == "run":
+        _check_texts(run, wanted)
     manifest = start_manifest(run.root, given, run.params.model_dump(mode="json"))
     write_manifest(run.folder, manifest, ended=False)
     work: dict[str, Callable[[Run], Written]] = {
@@ -121,6 +117,25 @@ def _check_access(run: Run, stages: Collection[str]) -> None:
             judge.check_access()
         judge_ids(run)
         Mappings(run).check_stored()
+
+
+def _check_texts(run: Run, stages: Collection[str]) -> None:
+    """Raise InputError where the stages lack what they work on, before anything is written; print what has none yet."""
+    for suite in run.params.suites:
+        if "prompts" in stages:
+            run.suite_data(suite)
+        else:
+            run.stored_prompts(suite.name)
+    if "generate" in stages or not {"judge", "metrics"} & set(stages):
+        return
+    pairs = [(suite.name, model) for suite in run.params.suites for model in run.params.model_ids]
+    absent = [key for key in pairs if not run.responses(*key).count(generation_id=run.generation_ids[key])]
+    if len(absent) == len(pairs):
+        raise InputError(
+            f"study {run.params.name} has no replies under these settings yet; run the stage 'generate' first"
+        )
+    for suite_name, model in absent:
+        print(f"{run.shard.prefix()}{model} has no replies to {suite_name} yet: none is judged or measured")
 
 
 def _prompts(run: Run) -> Written:

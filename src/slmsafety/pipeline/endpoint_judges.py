@@ -14,7 +14,7 @@ from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.endpoint import EndpointJudge
-from slmsafety.pipeline.run import JUDGED_WITH, Run, with_prompts
+from slmsafety.pipeline.run import JUDGED_WITH, Run, say, with_prompts
 from slmsafety.pipeline.spending import SpendLog
 
 
@@ -91,10 +91,10 @@ class ServedJudge:
         """Print what gave no label, and what was not asked for."""
         ended = ", ".join(f"{status} {count}" for status, count in calls.statuses.most_common() if status != "ok")
         if ended:
-            print(f"judge {self.name}: {calls.statuses['ok']} ok, {ended} ({calls.attempts} calls)")
+            say(f"judge {self.name}: {calls.statuses['ok']} ok, {ended} ({calls.attempts} calls)")
         left = max(0, asked - calls.statuses.total())
         if calls.stopped:
             limit, spent = self._budget.limit, self._budget.spent
-            print(f"judge {self.name}: stopped at max_cost ${limit:g} (spent ${spent:.4f}); {left} replies left")
+            say(f"judge {self.name}: stopped at max_cost ${limit:g} (spent ${spent:.4f}); {left} replies left")
         elif left:
-            print(f"judge {self.name}: {left} replies have no answer yet; run again to ask for them")
+            say(f"judge {self.name}: {left} replies have no answer yet; run again to ask for them")

@@ -20,7 +20,7 @@ from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
 from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
-from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts
+from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts, names_of
 from slmsafety.pipeline.run import Run
 
 
@@ -71,7 +71,8 @@ def read_sources(run: Run) -> SourcesRead:
     _check_directions(params, [table.understood for table in tables], sources)
     for source in sources:
         refuse_choice_suites(source)
-    return SourcesRead(sources, count(sources), [table.understood for table in tables], check_names(run, sources))
+    own = check_names(params, *names_of(sources))
+    return SourcesRead(sources, count(sources), [table.understood for table in tables], own)
 
 
 def _check_directions(params: StudyParams, tables: list[Understood], sources: list[Imported]) -> None:

@@ -10,36 +10,36 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.importers.tables import Imported
 from slmsafety.judging.registry import JUDGES
 from slmsafety.params.judges.fit import check_judges
+from slmsafety.params.study import StudyParams
 from slmsafety.pipeline.run import Run
-from slmsafety.pipeline.texts import own_judges
-from slmsafety.records.imports import open_import, read_imported
+from slmsafety.pipeline.texts import ImportedTexts, imported_judges, own_judges
+from slmsafety.records.imports import read_imported
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, PROMPTS
 from slmsafety.records.store import partitions
 
 _KEY = list(PROMPT_KEY)
 
 
-def check_names(run: Run, sources: Sequence[Imported]) -> list[str]:
-    """Check the names that a study of these sources gives, and return those of the judges that it runs itself.
+def names_of(sources: Sequence[Imported]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the models and of the judges that sources hold."""
+    models = {str(name) for source in sources for name in source.responses["model"].unique()}
+    judges = {str(name) for source in sources for name in source.judgments["judge"].unique()}
+    return frozenset(models), frozenset(judges)
+
+
+def check_names(params: StudyParams, models: Collection[str], judges: frozenset[str]) -> list[str]:
+    """Check the names that a study gives against those that its sources hold, and return the judges that it runs.
 
     Raises InputError for a model that no source holds, for a judge to run that has the name of one of theirs, and for a
     name alone that is neither theirs nor a judge's that can be run.
     """
-    params = run.params
-    held = frozenset(str(name) for source in sources for name in source.judgments["judge"].unique())
-    models = {str(name) for source in sources for name in source.responses["model"].unique()}
     for model in params.model_ids:
         if model not in models:
             raise unknown("model", model, sorted(models), "the study's sources")
-    own = [judge.name for judge in own_judges(params.judges, held)]
-    for judge in params.judges:
-        if judge.name in own and judge.name in held:
-            raise InputError(
-                f"judge '{judge.name}' is to be run, and the study's sources hold labels of a judge of that name; "
-                "rename one, or give the name alone for the labels that are there"
-            )
-        if judge.name not in own and judge.name not in held:
-            raise unknown("judge", judge.name, sorted({*held, *JUDGES}), "the study's sources")
+    own = [judge.name for judge in own_judges(params.judges, judges)]
+    for name in params.judge_names:
+        if name not in own and name not in judges:
+            raise unknown("judge", name, sorted({*judges, *JUDGES}), "the study's sources")
     return own
 
 
@@ -49,15 +49,17 @@ def check_imported(run: Run, stages: Collection[str]) -> None:
     Prints how many replies can be neither judged nor measured, as their source has no text of them.
     """
     params, again = run.params, f"run: slmsafety collect {run.params.name} --stage import"
-    if open_import(run.folder).root == run.folder:
+    texts = run.texts
+    if not isinstance(texts, ImportedTexts) or not texts.numbered:
         raise InputError(f"study {params.name} holds no replies yet, or those of an older version; {again}")
+    check_names(params, texts.models(), imported_judges(texts.opened.root))
     if "judge" in stages and not run.judges:
         raise InputError(f"study {params.name} names no judge to run; its labels are those of its sources")
     if "judge" in stages:
-        check_judges(run.judges, run.suites, run.texts.models(), params.human_labels is not None)
-    pairs = [(suite.name, model) for suite in run.suites for model in run.texts.models(suite.name)]
+        check_judges(run.judges, run.suites, texts.models(), params.human_labels is not None)
+    pairs = [(suite.name, model) for suite in run.suites for model in texts.models(suite.name)]
     total = sum(run.responses(*pair).count() for pair in pairs)
-    without = total - sum(run.texts.wanted(*pair) or 0 for pair in pairs)
+    without = total - texts.readable()["replies"]
     if without == total:
         raise InputError(
             f"study {params.name} has no text to judge or to measure: its sources hold no prompts and replies "

@@ -20,7 +20,7 @@ from slmsafety.paths import data_path
 from slmsafety.pipeline.judge import judgments_of
 from slmsafety.pipeline.judges import study_judge
 from slmsafety.pipeline.run import Run
-from slmsafety.records.files import write_atomic
+from slmsafety.records.files import read_text, write_atomic
 from slmsafety.records.ids import content_id, file_sha256, text_id
 from slmsafety.records.schema import HARMFUL, REPLY_KEY
 
@@ -135,7 +135,7 @@ class Mappings:
         path = own or data_path(str(judge.label_mapping), self.run.root)
         if own is not None and not own.exists():
             self._fit_own(judge, suite, own)
-        mapping, key = from_json(path.read_text(encoding="utf-8"), str(path)), self._judge_id(judge, suite)
+        mapping, key = from_json(read_text(path), str(path)), self._judge_id(judge, suite)
         if own is None and mapping.judge_id != key:
             raise InputError(
                 f"{path}: fitted on the scores of judge_id {mapping.judge_id}; judge '{judge.name}' on {suite.name} is "

@@ -13,7 +13,7 @@ from slmsafety.errors import InputError
 from slmsafety.metrics.own import OwnMetric, own_metric
 from slmsafety.pipeline.run import Run, Written, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
-from slmsafety.records.files import write_atomic
+from slmsafety.records.files import read_text, write_atomic
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, REPLY_METRICS
 from slmsafety.records.store import Partition
 
@@ -87,8 +87,11 @@ def _measured(run: Run, report: Report | None) -> Iterator[_Part]:
     """Each part once it is filled."""
     for part in _parts(run):
         if not part.todo.empty:
-            bar = run.progress_bar(part.text, part.done + len(part.todo), part.done, report is None)
-            with part.partition.writer() as writer, bar:
+            total = part.done + len(part.todo)
+            with (
+                part.partition.writer() as writer,
+                run.progress_bar(part.text, total, part.done, report is None) as bar,
+            ):
                 for start in range(0, len(part.todo), CHUNK):
                     chunk = part.todo.iloc[start : start + CHUNK]
                     writer.append(part.measure(chunk))
@@ -165,7 +168,12 @@ def _say_what_measures(run: Run) -> None:
     names = {name: reference_name(source, file.get(name, "config.json")) for name, source in models.items()}
     path = run.folder / "metrics" / f"{run.metrics_id}.json"
     if path.exists():
-        before = json.loads(path.read_text("utf-8"))
+        try:
+            before = dict(json.loads(read_text(path)))
+        except (TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}: is damaged; delete it where the models are the same") from error
         for name in names:
             if before.get(name) != names[name]:
                 raise InputError(

@@ -199,7 +199,10 @@ def _read(folder: Path) -> pd.DataFrame:
     path = _file(folder)
     if not path.exists():
         return pd.DataFrame(columns=_COLUMNS)
-    frame = pd.read_csv(path, dtype={"generation_id": "str", "judge_id": "str", "sample_id": "str"})
+    try:
+        frame = pd.read_csv(path, dtype={"generation_id": "str", "judge_id": "str", "sample_id": "str"})
+    except (OSError, ValueError) as error:  # pandas' own errors of a file that is no table are ValueErrors
+        raise InputError(f"{path}: cannot be read ({error}); delete it and run: slmsafety noise") from error
     if list(frame.columns) != _COLUMNS:
         raise InputError(f"{path}: its columns are not those of this version; delete it and run: slmsafety noise")
     return frame

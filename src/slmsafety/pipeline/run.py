@@ -220,6 +220,11 @@ def same_commit(rows: pd.DataFrame, commit: str, what: str) -> None:
             )
 
 
+def say(text: str) -> None:
+    """Print a line where a bar may be open: it stands on a line of its own, above the bar."""
+    tqdm.write(text)
+
+
 def progress_bar(text: str, total: int, done: int, shown: bool = True) -> tqdm:
     """Return a bar with an ETA on a terminal and in a notebook, nothing in a log file or where it is not `shown`."""
     in_notebook = "ipykernel" in sys.modules

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pandas as pd
 
+from slmsafety.errors import InputError
 from slmsafety.judging.registry import JUDGES
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.records.ids import content_id
 from slmsafety.records.imports import OpenImport, open_import
-from slmsafety.records.schema import PROMPTS, RESPONSES
+from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
 from slmsafety.records.store import Partition, partitions
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ class Texts(Protocol):
 
     def wanted(self, suite: str, model: str) -> int | None:
         """Return how many replies there are when the stages before judging are done; None: as many as prompts."""
+
+    def readable(self) -> dict[str, int] | None:
+        """Return how many prompts and replies have a text; None: all that the tables hold."""
 
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
         """Return the rows, of a table that is keyed by replies, that are about present replies."""
@@ -116,6 +121,10 @@ class OwnTexts:
 
     def wanted(self, suite: str, model: str) -> int | None:
         """Return None: every prompt gets a reply."""
+        return None
+
+    def readable(self) -> dict[str, int] | None:
+        """Return None: whatever was asked or made is a text."""
         return None
 
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
@@ -202,19 +211,20 @@ class ImportedTexts:
         return tuple(given.get(name) or SuiteParams.model_construct(name=name) for name in names)
 
     @cached_property
-    def held_judges(self) -> frozenset[str]:
-        """The judges that the import brings."""
-        return frozenset(part.names[1] for part in partitions(self.opened.root, "judgments"))
-
-    @cached_property
     def judges(self) -> tuple[JudgeEntry, ...]:
         """The judges that the study runs itself; none while there is no import that they could read."""
-        return own_judges(self._run.params.judges, self.held_judges) if self.numbered else ()
+        if not self.numbered:
+            return ()
+        return own_judges(self._run.params.judges, imported_judges(self.opened.root))
 
     def models(self, suite: str | None = None) -> tuple[str, ...]:
         """Return the models with replies, sorted."""
-        parts = self.opened.partitions(RESPONSES.name)
-        return tuple(sorted({part.names[1] for part in parts if suite in (None, part.names[0])}))
+        return tuple(sorted({name for of, name in self._pairs if suite in (None, of)}))
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        """The suites and models that there are replies of."""
+        return [(part.names[0], part.names[1]) for part in self.opened.partitions(RESPONSES.name)]
 
     def prompts(self, suite: str) -> Partition:
         """Return the partition of a suite's prompts in the import."""
@@ -233,6 +243,11 @@ class ImportedTexts:
         """Return the replies with a text to a prompt with a text."""
         replies = self.replies(suite, model, [])
         return int(replies["instance_id"].isin(self._run.readable_prompts(suite)["instance_id"]).sum())
+
+    def readable(self) -> dict[str, int]:
+        """Return how many prompts and replies the sources have a text of."""
+        prompts = sum(len(self._run.readable_prompts(suite.name)) for suite in self.suites)
+        return {"prompts": prompts, "replies": sum(self.wanted(*pair) or 0 for pair in self._pairs)}
 
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
         """Return the rows whose reply the import holds with the same text."""
@@ -257,9 +272,8 @@ class ImportedTexts:
         named = dict(zip(part.table.files, part.names, strict=True))
         if not self.made_here(part):
             return True
-        return named.get("model", "") in ("", *self.models(named["suite"])) and named["suite"] in [
-            suite.name for suite in self.suites
-        ]
+        suites = [suite.name for suite in self.suites]
+        return named["suite"] in suites and named.get("model", "") in ("", *self.models(named["suite"]))
 
     def made_here(self, part: Partition) -> bool:
         """Return whether a partition is not the import's."""
@@ -282,11 +296,23 @@ class ImportedTexts:
         return {"import": self.opened.root.name if self.numbered else None}
 
 
+def imported_judges(root: Path) -> frozenset[str]:
+    """Return the judges that the import below `root` brings."""
+    return frozenset(part.names[1] for part in partitions(root, JUDGMENTS.name))
+
+
 def own_judges(entries: tuple[JudgeEntry, ...], held: frozenset[str]) -> tuple[JudgeEntry, ...]:
     """Return the entries that are to be run: with keys beside the name, or named judges that no source holds.
 
-    The others name judges that the sources hold, and say their order.
+    The others name judges that the sources hold, and say their order. Raises InputError for an entry with further keys
+    that has the name of one of those.
     """
+    for entry in entries:
+        if entry.name in held and entry.model_fields_set != {"name"}:
+            raise InputError(
+                f"judge '{entry.name}' is to be run, and the study's sources hold labels of a judge of that name; "
+                "rename one, or give the name alone for the labels that are there"
+            )
     return tuple(
         entry
         for entry in entries

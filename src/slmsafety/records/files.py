@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from slmsafety.errors import InputError
+
 # What `tempfile` puts at the end of a name.
 _RANDOM = re.compile(r"\.[a-z0-9_]{8}\Z")
 
@@ -74,9 +76,20 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # of a library: its words are all there is
+            raise OSError(errno.EIO, str(error), str(path)) from error
         if error.filename is None:
             error.filename = str(path)
         raise
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8; InputError naming the file where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read as a text in UTF-8 ({reason})") from error
 
 
 def write_atomic(path: Path, content: bytes) -> Path:

@@ -29,11 +29,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError, cut, unknown
 from slmsafety.records.files import atomic_file, naming, remove_strays
 from slmsafety.records.schema import TABLES, Table, check, typed
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+# Files take 255, and the store adds some of its own.
+_NAME_LENGTH = 200
 # The file of rows whose name is blank, which no name can be: names start with a letter or a digit.
 _BLANK_NAME = "_"
 
@@ -50,7 +52,11 @@ class Partition:
         """Refuse names that are not plain file names."""
         for column, name in zip(self.table.files, self.names, strict=True):
             if not _SAFE_NAME.match(name) and not (name == "" and column in self.table.blank):
-                raise InputError(f"{column} {name!r} cannot name a file; use letters, digits, dot, dash and underscore")
+                raise InputError(
+                    f"{column} '{cut(name)}' cannot name a file; use letters, digits, dot, dash and underscore"
+                )
+            if len(name) > _NAME_LENGTH:
+                raise InputError(f"{column} '{cut(name)}' cannot name a file; use at most {_NAME_LENGTH} characters")
 
     @property
     def parquet(self) -> Path:
@@ -192,7 +198,9 @@ class Partition:
                 lacking = [d for c, d in self.table.defaults.items() if c in columns and c not in present]
                 sources = [column for default in lacking for column in default.columns]
                 frame = file.read(columns=[c for c in dict.fromkeys([*columns, *sources]) if c in present]).to_pandas()
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # what the system refuses to read may be whole
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error
         return typed(frame, self.table, columns)
 
@@ -232,7 +240,7 @@ def read_journal(path: Path) -> tuple[list[dict[str, Any]], int]:
     for number, line in enumerate(lines, start=1):
         try:
             records.append(dict(json.loads(line)))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path}: line {number} is damaged; delete the file to make its rows again") from error
     return records, int(bool(rest))
 

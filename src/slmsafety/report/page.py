@@ -10,11 +10,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from slmsafety.errors import unknown
+from slmsafety.errors import unknown, visible
 from slmsafety.report.contents import REQUIREMENTS, Artifact, contents
 from slmsafety.report.numbers import write_numbers
 from slmsafety.report.save import Target, flatten, save_figure, save_table, texts
-from slmsafety.report.text import html, markdown, visible
+from slmsafety.report.text import html, markdown
 
 _ipython: Any = IPython.display  # a library without types
 

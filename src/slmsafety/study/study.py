@@ -28,7 +28,8 @@ from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
-from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
+from slmsafety.pipeline.stages import chosen_stages
+from slmsafety.pipeline.status import study_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.study.capabilities import PUBLISHED, capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
@@ -97,18 +98,24 @@ class Study:
         """Whether the study is the paper's printed tables, without any row of its own."""
         return self.params.kind == "published"
 
-    def collect(self, stages: Iterable[str] = (), retry: Iterable[str] = ()) -> None:
-        """Run the stages that are not done yet and print what was written where (see `pipeline.collect.collect`)."""
+    def collect(self, stages: Iterable[str] | None = None, retry: Iterable[str] = ()) -> None:
+        """Run the stages that are not done yet, all that the study asks for or some, and print what was written where.
+
+        `retry` names statuses: judgments that ended so are made again. Raises InputError for a stage that the study
+        does not have and a status that is none (`pipeline.stages`), and for what a stage cannot work with.
+        """
+        named, again = None if stages is None else list(stages), list(retry)
+        chosen_stages(self.params, named, again)
         self._forget()
         if self.printed_only:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
             return
-        collect(self.run, self.given, list(stages), list(retry))
+        collect(self.run, self.given, named, again)
         self._forget()
 
     def status(self) -> pd.DataFrame:
-        """Return stage, suite, model, done, missing and failed for every part of the study's work."""
-        return pd.DataFrame(columns=STATUS_COLUMNS) if self.printed_only else stage_status(self.run)
+        """Return what of the study's work is done, a row for each part (`pipeline.status.study_status`)."""
+        return study_status(self.run)
 
     def estimate(self) -> pd.DataFrame:
         """Return what judging over endpoints will take (`cost_estimate.estimate`)."""
@@ -165,12 +172,14 @@ class Study:
         return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
 
     def is_measured(self) -> bool:
-        """Return whether every prompt and reply has its metrics under the study's parameters, and there are any."""
+        """Return whether all prompts and replies with a text have metrics under the parameters, and there are any."""
         count, own = self._tables.count, own_metrics(self.run)
-        texts = {"prompts": count("prompts"), "replies": count("responses")}
         measured = {"prompts": count("prompt_metrics"), "replies": count("reply_metrics")}
+        if not all(measured.values()):
+            return False
+        texts = self.run.texts.readable() or {"prompts": count("prompts"), "replies": count("responses")}
         wanted = sum(texts[metric.of] for metric in own)
-        return all(0 < measured[of] == texts[of] for of in texts) and count("own_metrics") == wanted
+        return measured == texts and count("own_metrics") == wanted
 
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""

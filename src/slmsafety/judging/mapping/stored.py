@@ -126,7 +126,7 @@ def from_json(text: str, source: str) -> FittedMapping:
         given, version = content.pop("id"), content.pop("version")
         groups = {name: GroupCuts(Cuts(**group.pop("cuts")), **group) for name, group in content.pop("groups").items()}
         mapping = FittedMapping(**{**content, "span": tuple(content["span"])}, groups=groups)
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{source}: no mapping as to_json writes it ({type(error).__name__}: {error})") from error
     if version != VERSION or given != mapping.id:
         raise InputError(f"{source}: mapping {given} was changed by hand or by another version; fit it again")

@@ -11,6 +11,7 @@ from slmsafety.judging.mapping.stored import from_json
 from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.params.entries import Name, Strict, SuiteParams
 from slmsafety.paths import data_path
+from slmsafety.records.files import read_text
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 # The judge whose refusals the mapping `semantic` takes.
@@ -92,4 +93,4 @@ def check_stored_mapping(mapping: str | None, root: Path) -> None:
     """Raise InputError when a stored mapping is not there or is none."""
     if mapping is not None and mapping.endswith(".json"):
         path = data_path(mapping, root)
-        from_json(path.read_text(encoding="utf-8"), str(path))
+        from_json(read_text(path), str(path))
