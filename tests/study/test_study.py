@@ -81,7 +81,7 @@ def test_refusals_of_controls_are_unknown_without_reasons(imported, tmp_path):
 
 
 def test_an_unknown_judge_gets_the_nearest(imported):
-    with pytest.raises(InputError, match="unknown judge 'j3' in study mine; did you mean"):
+    with pytest.raises(InputError, match="unknown judge 'j3' in study mine; valid: j1, j2"):
         imported().labels("j3")
 
 
