@@ -140,6 +140,12 @@ READ: dict[str, tuple[str, bytes | str, dict[str, Any], list[tuple[Any, ...]]]] 
             ("2", "m", "llama", 2, "B."),
         ],
     ),
+    "a scale for one judge of rows": (
+        "a.csv",
+        f"{HEAD}\ns,1,m,j,0.5,x\ns,1,m,k,yes,x\n",
+        {"judges": {"k": {"scores": {"map": {"yes": "harmful"}}}}},
+        [("1", "m", "j", 1, "x"), ("1", "m", "k", 0, "x")],
+    ),
     "several samples": (
         "a.csv",
         f"{HEAD},sample\ns,1,m,j,0.5,x,0\ns,1,m,j,1,y,7\n",
@@ -322,6 +328,12 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
         ONE,
         {"model": "other"},
         "has a column 'model', and the study gives model: other; remove one",
+    ),
+    "a scale of nobody": (
+        "a.csv",
+        ONE,
+        {"judges": {"k": {"scores": {"higher": "safe"}}}},
+        "unknown judge 'k' in {path}",
     ),
     "judges beside a column": (
         "a.csv",

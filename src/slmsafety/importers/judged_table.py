@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, unknown
 from slmsafety.importers.cells import Cells
 from slmsafety.importers.rules import stored_name, trimmed
 from slmsafety.importers.scores import NO_SCORE, Scale, plain, read_scores, shown
@@ -231,11 +231,14 @@ def _scale(judge: str, options: TableOptions) -> Scale:
 
 def _understood(cells: Cells, place: Layout, rows: pd.DataFrame, options: TableOptions) -> Understood:
     names = [str(name) for name in cells.frame.columns]
+    for judge in options.scales:
+        if not place.judges and trimmed(judge) not in set(rows["judge"]):
+            raise unknown("judge", judge, rows["judge"].unique(), cells.source)
     roles = {ours: names[at] for ours, at in place.known.items()}
     if "instance_id" not in place.known:
         roles["instance_id"] = NAMED_BY_TEXT
     columns = list(place.judges.values()) or [place.known["score"]]
-    scores = []
+    scores: list[ScoreColumn] = []
     for at, judged in zip(columns, _by_judge(rows, cells, place), strict=True):
         _names(judged["judge"], cells, "judge")
         verdicts = judged.loc[judged["status"].eq("ok") & judged["score"].ne(""), "score"]
