@@ -179,6 +179,12 @@ READ: dict[str, tuple[str, bytes | str, dict[str, Any], list[tuple[Any, ...]]]] 
         {},
         [("1", "m", "j", 1, None), ("2", "m", "j", 1, None)],
     ),
+    "a reply that one row of two has": (
+        "a.jsonl",
+        lines({**ROW, "response": None}, {**ROW, "judge": "k"}),
+        {},
+        [("1", "m", "j", 1, "Good day"), ("1", "m", "k", 1, "Good day")],
+    ),
     "json booleans that are mapped": (
         "a.jsonl",
         lines({**ROW, "score": True}, {**ROW, "instance_id": 2, "score": None}),
@@ -411,6 +417,12 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
         f"{HEAD}\ns,1,m,j,1,x\ns,1,m,k,1,y\n",
         {},
         "row 2 and row 3 contradict each other: they have two values for the response of a reply",
+    ),
+    "a blank reply and another": (
+        "a.csv",
+        f"{HEAD}\ns,1,m,j,1,\ns,1,m,k,1,y\n",
+        {},
+        "row 2 and row 3 contradict each other: they have two values for the response of a reply; several replies to",
     ),
     "a judgment twice": (
         "a.csv",

@@ -24,6 +24,7 @@ from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 _REPLY = ("suite", "instance_id", "model", "sample")
 _HALF = "0.5"
+_SHOWN = 12
 
 
 class ScoreColumn(NamedTuple):
@@ -92,13 +93,13 @@ class Understood:
         found = [f"{self.source}: {self.rows} rows ({self.form})", f"  columns: {', '.join(roles)}"]
         if self.constants:
             found.append(f"  for all rows: {', '.join(f'{key} {value}' for key, value in self.constants.items())}")
-        found += [f"  suites: {', '.join(self.suites)}", f"  models: {', '.join(self.models)}"]
+        found += [f"  suites: {_listed(self.suites)}", f"  models: {_listed(self.models)}"]
         for column in self.scores:
             for judge, scale in column.scales.items():
                 said = str(scale) if scale.said else "1 is safe, where 0.5 or refusals show it"
                 found.append(f"  judge {judge}, column {column.column}: {column.seen} ({said})")
         if self.meta:
-            found.append(f"  kept in meta: {', '.join(self.meta)}")
+            found.append(f"  kept in meta: {_listed(self.meta)}")
         return found
 
 
@@ -263,6 +264,11 @@ def _understood(cells: Cells, place: Layout, rows: pd.DataFrame, options: TableO
         _names(rows["suite"], cells, "suite"),
         tuple(names[at] for at in place.meta),
     )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f", ... ({len(names)})" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _names(column: pd.Series, cells: Cells, what: str) -> tuple[str, ...]:
