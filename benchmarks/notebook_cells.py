@@ -1,4 +1,4 @@
-"""The notebooks' cells in this process, without a kernel, and what they show: sentences, tables, figures, printed lines."""
+"""The notebooks' cells in this process, without a kernel, and what they show: sentences, tables, figures, lines."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from slmsafety.report.page import Page
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.py"))
 UNDEFINED = re.compile(r"(?<![\w.-])(nan|inf|None|NaT|<NA>|of 0|0 of 0)(?![\w.,%]|-\w)")
+SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 LEFT_OUT = re.compile(r"\*\*(\w+)\*\* is left out for study [^:]*: (.+)\.$")
 
 
@@ -30,7 +31,6 @@ class Shown:
 
     def __init__(self) -> None:
         self.markdown: list[str] = []
-        self.sentences: list[str] = []
         self.tables: dict[str, pd.DataFrame] = {}
         self.figures: dict[str, Figure] = {}
         self.printed = ""
@@ -64,10 +64,6 @@ def run_notebook(path: Path, study: dict[str, Any], **own: Any) -> Shown:
             shown.tables[name] = frame
             super().table(name, frame, formats)
 
-        def say(self, *sentences: str) -> None:
-            shown.sentences += sentences
-            super().say(*sentences)
-
     printed, namespace = io.StringIO(), {"__name__": "notebook"}
     with (
         patch("slmsafety.report.page.Page", Recorder),
@@ -80,18 +76,25 @@ def run_notebook(path: Path, study: dict[str, Any], **own: Any) -> Shown:
             if cell.cell_type != "code":
                 continue
             # Rows that no CSV holds are in the store, and there is nothing to collect them from.
-            source = cell.source if study.get("judged_csv") == "judged.csv" else cell.source.replace("lab.collect()", "")
-            exec(compile(source, path.name, "exec"), namespace)
+            source = (
+                cell.source if study.get("judged_csv") == "judged.csv" else cell.source.replace("lab.collect()", "")
+            )
+            value = _execute(source, path.name, namespace)
             if "parameters" in cell.metadata.get("tags", []):
                 namespace |= {"study": study} | {name: value for name, value in own.items() if name in namespace}
-            last = ast.parse(cell.source).body[-1]
-            if isinstance(last, ast.Expr) and not isinstance(last.value, ast.Call):
-                value = eval(compile(ast.Expression(last.value), path.name, "eval"), namespace)
-                if isinstance(value, pd.DataFrame):
-                    shown.tables["(shown)"] = value
+            if isinstance(value, pd.DataFrame):
+                shown.tables["(shown)"] = value
     shown.markdown = [text for text in shown.markdown if isinstance(text, str)]
     shown.printed = printed.getvalue()
     return shown
+
+
+def _execute(source: str, name: str, namespace: dict[str, Any]) -> Any:
+    """Run a cell and return the value of its last expression, which a notebook shows."""
+    *body, last = ast.parse(source).body
+    whole = not isinstance(last, ast.Expr)
+    exec(compile(ast.Module([*body, last] if whole else body, []), name, "exec"), namespace)
+    return None if whole else eval(compile(ast.Expression(last.value), name, "eval"), namespace)
 
 
 def problems(shown: Shown) -> list[str]:
@@ -100,11 +103,10 @@ def problems(shown: Shown) -> list[str]:
 
 
 def _of_text(shown: Shown) -> list[str]:
-    found = [f"says: {text}" for text in [*shown.sentences, *shown.printed.splitlines()] if UNDEFINED.search(text)]
     told = [text for text in shown.markdown if not text.lstrip().startswith("<table")]
-    found += [f"says twice: {text}" for text, count in Counter(told).items() if count > 1]
-    twice = Counter(sentence for sentence in shown.sentences if len(sentence) > 20)
-    return found + [f"says twice: {text}" for text, count in twice.items() if count > 1]
+    sentences = Counter(sentence for text in told for sentence in SENTENCE_END.split(text) if sentence.strip())
+    found = [f"says: {text}" for text in [*sentences, *shown.printed.splitlines()] if UNDEFINED.search(text)]
+    return found + [f"says twice: {text}" for text, count in sentences.items() if count > 1]
 
 
 def _of_tables(shown: Shown) -> list[str]:
@@ -120,7 +122,9 @@ def _of_tables(shown: Shown) -> list[str]:
             found.append(f"table {name} holds an infinite number")
         blank = shares.isna().all(axis=1) & numbers.fillna(0).eq(0).all(axis=1)
         if len(shares.columns) and blank.any():
-            found.append(f"table {name} has {int(blank.sum())} rows without any number: {frame[blank].iloc[0].tolist()}")
+            found.append(
+                f"table {name} has {int(blank.sum())} rows without any number: {frame[blank].iloc[0].tolist()}"
+            )
     return found
 
 

@@ -3,8 +3,8 @@
     python benchmarks/shapes.py
     python benchmarks/shapes.py --shapes 3       # the first three shapes
 
-Prints a line for each shape with the seconds of each notebook, how many artifacts it left out with a reason, and what is
-wrong. Exits with 1 where anything is.
+Prints a line for each shape with the seconds of each notebook, how many artifacts it left out with a reason, and what
+is wrong. Exits with 1 where anything is.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def main() -> int:
             os.environ["SLMSAFETY_ROOT"] = scratch
             line, found = one_shape(f"shape{number}", name, Path(scratch))
         print(f"{name:32}" + "".join(f"{cell:>14}" for cell in line), flush=True)
+        print(*(f"  {problem}" for problem in found), sep="\n", end="\n" if found else "", flush=True)
         wrong += found
-    print(*wrong, sep="\n")
     print(f"{len(chosen)} shapes, {len(NOTEBOOKS)} notebooks each: {len(wrong)} problems")
     return 1 if wrong else 0
 
@@ -55,10 +55,10 @@ def one_shape(study_name: str, name: str, root: Path) -> tuple[list[str], list[s
             shown = run_notebook(path, study, repeats=2)
             found = problems(shown)
             state = f"{len(found)} wrong" if found else f"-{len(shown.left_out)}"
-        except Exception as error:  # a notebook that stops is what is looked for
+        except Exception as error:  # noqa: BLE001 - a notebook that stops is what is looked for
             at = traceback.extract_tb(error.__traceback__)[-1]
             found, state = [f"stops: {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"], "stops"
-        wrong += [f"{name}, {path.stem}: {problem}" for problem in found]
+        wrong += [f"{path.stem}: {problem}" for problem in found]
         cells.append(f"{state} {time.perf_counter() - started:.1f}s")
     return cells, wrong
 

@@ -113,7 +113,14 @@ def _sized_by_the_study() -> Shape:
     names = ("own-small", "own-large", "own-other")
     sizes = dict(zip(names, (100, 900, 400), strict=True))
     models = [
-        {"id": name, "endpoint": "http://localhost:9/v1", "served": name, "family": "Own", "params_m": sizes[name], "year": 2024}
+        {
+            "id": name,
+            "endpoint": "http://localhost:9/v1",
+            "served": name,
+            "family": "Own",
+            "params_m": sizes[name],
+            "year": 2024,
+        }
         for name in names
     ]
     study = {
@@ -131,9 +138,9 @@ def _model_lacks_a_suite() -> pd.DataFrame:
 
 
 def _odd_names() -> pd.DataFrame:
-    rows = table(["a.b_c-1", "B2"], ["Ünï/1 (β)", "x $y_2$ [z](w)", "m" * 60], 6)
+    rows = table(["a.b_c-1", "B2"], ["a Ünï/1 (β)", "x $y_2$ [z](w)", "m" * 60], 6)
     return rows.assign(
-        instance_id="ид " + rows["instance_id"], category="Größe & <b>$_", judge="判官/1", response="Ответ: птица 🐦"
+        instance_id="ид " + rows["instance_id"], category="Größe & <b>$_", judge="J.1-b_2", response="Ответ: птица 🐦"
     )
 
 
@@ -182,11 +189,11 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "one family": lambda: Shape(table(["alpha"], CARDS[:2], 12)),
     "sizes of the study": _sized_by_the_study,
     "a hundred models": lambda: Shape(table(["alpha"], MANY, 4), metrics=True),
-    "controls only": lambda: Shape(_controls(table(["gentle"], NO_CARD, 8), [True, False, False])),
+    "controls only": lambda: Shape(_controls(table(["gentle"], NO_CARD, 8), [True, False, False]), metrics=True),
     "controls, never told": lambda: Shape(_controls(table(["gentle"], NO_CARD, 8), [None])),
     "controls beside": lambda: Shape(_with_controls([True, False, None])),
     "controls of two judges": lambda: Shape(_untold_beside_told()),
-    "choices only": lambda: Shape(_choices(NO_CARD, 12), study=CHOICES),
+    "choices only": lambda: Shape(_choices(NO_CARD, 12), study=CHOICES, metrics=True),
     "choices beside": lambda: Shape(_choices_beside(), study=CHOICES),
     "nothing labelled": lambda: Shape(_nothing_labelled(), metrics=True),
     "all harmful": lambda: Shape(table(["alpha"], NO_CARD, 8, shares=(1, 0, 0)), metrics=True),
@@ -245,9 +252,18 @@ def _store(study: Study, rows: pd.DataFrame) -> None:
     prompts, judged = frame, frame
     if "letter" in rows:
         own = frame["letter"].notna()
-        item = {"label": "A", "target": "A", "non_target": "B", "unknown": "C", "polarity": "neg"}
+        item = {
+            "label": "A",
+            "target": "A",
+            "non_target": "B",
+            "unknown": "C",
+            "polarity": "neg",
+            "sources": ["Religion"],
+        }
         contexts = ["ambig" if key[-1] in "02468" else "disambig" for key in frame["instance_id"]]
-        items = pd.Series([json.dumps({**item, "condition": context}) for context in contexts], frame.index)
+        items = pd.Series(
+            [json.dumps({**item, "sources": ["Religion"], "condition": context}) for context in contexts], frame.index
+        )
         letters = pd.Series([json.dumps({"exact": x, "tolerant": x}) for x in frame["letter"]], frame.index)
         prompts = frame.assign(meta=items.where(own, "{}"))
         judged = frame.assign(meta=letters.where(own, "{}"))
