@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from slmsafety.report.page import Page
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.py"))
-UNDEFINED = re.compile(r"(?<![\w.-])(nan|inf|None|NaT|<NA>|of 0|0 of 0)(?![\w.,%]|-\w)")
+UNDEFINED = re.compile(r"(?<![\w.-])(?:(?:nan|inf|None|NaT|<NA>)(?![\w-])|of 0(?![\w%]|[.,]\d))")
 SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 LEFT_OUT = re.compile(r"\*\*(\w+)\*\* is left out for study [^:]*: (.+)\.$")
 

@@ -35,7 +35,6 @@ from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.analysis.rounding import gaps
 from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.report import figures as draw
-from slmsafety.report import judge_findings as told
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -105,6 +104,8 @@ if lab.printed_only:
 # are the paper's print: the 16 models are not named, so that Table 6 cannot give them.
 
 # %%
+from slmsafety.report import judge_findings as told
+
 if page.has("table6_confusion"):
     pair = lab.compared.pair(*judges)
     parts = {title: confusion_frame(counts, pair.first, pair.second) for title, counts in pair.counts.items()}

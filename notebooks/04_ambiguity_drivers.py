@@ -17,8 +17,7 @@
 # %% [markdown]
 # # 04 What drives ambiguity (RQ4): safety, or the quality of the text?
 #
-# If ambiguity follows the length and fit of a reply, or a model's architecture, the label may measure capability. This notebook
-# correlates; it does not explain.
+# If ambiguity follows the length and fit of a reply, or a model's architecture, the label may measure capability. Correlations explain nothing.
 
 # %% tags=["parameters"]
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
@@ -207,9 +206,8 @@ if page.has("table4_metadata"):
     reported = model_metadata.metadata_correlations(lab.reported_features(), rates)
     printed = lab.printed("table4_metadata")
     gap = gaps(reported, printed, "feature", ["r_ar", "r_score"])
-    beside = printed.merge(reported, on="feature", suffixes=("_printed", "")).merge(
-        gap, on="feature", suffixes=("", "_gap")
-    )
+    beside = printed.merge(reported, on="feature", suffixes=("_printed", ""))
+    beside = beside.merge(gap, on="feature", suffixes=("", "_gap"))
     page.table("table4_metadata", beside, {name: ".2g" for name in beside if name.startswith(("p_", "q_"))})
     page.say(*findings.table4_gaps(gap))
 
