@@ -31,7 +31,7 @@ def test_the_table_of_contents_is_up_to_date():
 
 
 def test_the_committed_artifacts_are_those_of_the_list(capabilities):
-    listed = {artifact.name for artifact in all_artifacts() if not artifact.reasons(capabilities)}
+    listed = {artifact.name for artifact in all_artifacts() if not artifact.reason(capabilities)}
     made = {path.stem for path in (REPOSITORY / "figures/published").glob("*.png")}
     made |= {path.stem for path in (REPOSITORY / "paper/tables/published").glob("*.csv")}
     assert made == listed

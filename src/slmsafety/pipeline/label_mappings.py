@@ -209,7 +209,7 @@ class Mappings:
         parts = rows[["suite", "model"]].drop_duplicates().itertuples(index=False, name=None)
         texts = pd.concat([self.run.responses(*part).read(["response"]) for part in parts])
         found = rows[KEYS].merge(texts, on=KEYS, how="left", validate="one_to_one")
-        found = found.merge(labels, on=["suite", "instance_id", "model"], how="left", validate="many_to_one")
+        found = found.merge(labels, on=["suite", "instance_id", "model", "sample"], how="left", validate="many_to_one")
         seen = [text_id(text) if isinstance(text, str) else None for text in found["response"]]
         human = found["human"].where(found["reply_id"] == seen)
         return human.eq(HARMFUL).astype("boolean").mask(human.isna()).set_axis(rows.index)

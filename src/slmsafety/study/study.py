@@ -39,6 +39,8 @@ from slmsafety.study.reference_distributions import Distributions, distributions
 from slmsafety.study.tables import StudyTables
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
+_JUDGED = ["judge", "status", "label", "refused", "raw_value", "reason"]
+
 
 class Study:
     """One study; `Study.load` is the way in.
@@ -198,8 +200,8 @@ class Study:
         -------
         DataFrame
             The reply's key, judge_id, judge, status (str), label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing where
-            there is none), refused (boolean, missing where the judge cannot tell), raw_value (float64, on the
-            judge's own scale), reason, expected (refuse, answer), category and subcategory (str).
+            there is none), refused (boolean, missing where the judge does not tell), raw_value (float64, on the judge's
+            own scale), reason, expected (refuse, answer), category and subcategory (str).
 
         Raises
         ------
@@ -208,7 +210,7 @@ class Study:
         """
         if judge in self._labels:
             return self._labels[judge].copy()
-        every = self.table("judgments", ["judge", "status", "label", "refused", "raw_value", "reason"])
+        every = self.table("judgments", _JUDGED)
         known = self._order(every)
         if judge is not None and judge not in known:
             raise unknown("judge", judge, known, f"study {self.name}")
@@ -226,7 +228,7 @@ class Study:
 
         As `label_mappings.Mappings.readings` gives them; the rows have `expected` too.
         """
-        every = self.table("judgments", ["judge", "status", "label", "refused", "raw_value", "reason"])
+        every = self.table("judgments", _JUDGED)
         rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
         rows, prompts = read_labels(rows, self.params.empty), self.table("prompts", ["expected"])
         return rows.merge(prompts, on=["suite", "instance_id"], validate="many_to_one"), cuts
@@ -238,8 +240,9 @@ class Study:
         -------
         DataFrame
             A row a suite and model: n (replies with a label), hcr, ar, srr and mean (0 to 1, nan without a label),
-            n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title, model_name, family
-            (str; a model without a card keeps its id) and params_m (millions of parameters, nan where not known).
+            prompts (theirs), n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title,
+            model_name, family (str; a model without a card keeps its id) and params_m (millions of parameters, nan
+            where not known).
         """
         frame = published.outcomes() if self.printed_only else outcomes(self.labels())
         return self.named(frame)
@@ -358,9 +361,10 @@ class Study:
         """
         if self.params.human_labels is None:
             raise InputError(f"study {self.name} names no human_labels")
-        labels = read_human_labels(data_path(self.params.human_labels, self.root))
+        path = data_path(self.params.human_labels, self.root)
+        labels, keys = read_human_labels(path), ["suite", "instance_id", "model", "sample"]
         replies = self.table("responses", ["response"])
-        merged = labels.merge(replies, on=["suite", "instance_id", "model"], how="left", validate="one_to_one")
+        merged = labels.merge(replies, on=keys, how="left", validate="one_to_one")
         same = [text_id(text) if isinstance(text, str) else None for text in merged["response"]]
         return merged.assign(matches=merged["reply_id"] == same).drop(columns=["response", "reply_id"])
 
@@ -369,13 +373,11 @@ class Study:
         """What the study can serve, in the terms that the notebooks' artifacts need (`study.capabilities`)."""
         if self.printed_only:
             return PUBLISHED
-        facts = {
-            "metrics": self.is_measured(),
-            "two_judges": bool(self.compared.first_pair()),
-            "crossed_rubrics": bool(self.compared.crossings()),
-            "mappings": any(judge in self.mappings.judges for judge in self.judges()),
-        }
-        return capabilities(self.params, self.labels(), facts)
+        return capabilities(self)
+
+    def measuring_judges(self) -> list[str]:
+        """Return the judges whose labels a mapping makes of a number, of those with labels."""
+        return [judge for judge in self.judges() if judge in self.mappings.judges]
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
