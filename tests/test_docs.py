@@ -86,7 +86,7 @@ def test_the_readme_example_reads_the_judgments_table(tmp_path, monkeypatch, cap
     )
     monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
     Study.load({"name": "mine", "kind": "imported", "judged_csv": "judged.csv"}).collect()
-    shutil.move(tmp_path / "runs/mine", tmp_path / "runs/demo")
+    shutil.move(tmp_path / "runs/mine/imports/1", tmp_path / "runs/demo")
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     exec(compile(readme_python(), "README.md", "exec"), {})
