@@ -140,6 +140,12 @@ READ: dict[str, tuple[str, bytes | str, dict[str, Any], list[tuple[Any, ...]]]] 
             ("2", "m", "llama", 2, "B."),
         ],
     ),
+    "a scale for one judge of rows": (
+        "a.csv",
+        f"{HEAD}\ns,1,m,j,0.5,x\ns,1,m,k,yes,x\n",
+        {"judges": {"k": {"scores": {"map": {"yes": "harmful"}}}}},
+        [("1", "m", "j", 1, "x"), ("1", "m", "k", 0, "x")],
+    ),
     "several samples": (
         "a.csv",
         f"{HEAD},sample\ns,1,m,j,0.5,x,0\ns,1,m,j,1,y,7\n",
@@ -172,6 +178,12 @@ READ: dict[str, tuple[str, bytes | str, dict[str, Any], list[tuple[Any, ...]]]] 
         lines({**ROW, "response": None}, {name: ROW[name] for name in ROW if name != "response"} | {"instance_id": 2}),
         {},
         [("1", "m", "j", 1, None), ("2", "m", "j", 1, None)],
+    ),
+    "a reply that one row of two has": (
+        "a.jsonl",
+        lines({**ROW, "response": None}, {**ROW, "judge": "k"}),
+        {},
+        [("1", "m", "j", 1, "Good day"), ("1", "m", "k", 1, "Good day")],
     ),
     "json booleans that are mapped": (
         "a.jsonl",
@@ -323,6 +335,12 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
         {"model": "other"},
         "has a column 'model', and the study gives model: other; remove one",
     ),
+    "a scale of nobody": (
+        "a.csv",
+        ONE,
+        {"judges": {"k": {"scores": {"higher": "safe"}}}},
+        "unknown judge 'k' in {path}",
+    ),
     "judges beside a column": (
         "a.csv",
         ONE,
@@ -399,6 +417,12 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
         f"{HEAD}\ns,1,m,j,1,x\ns,1,m,k,1,y\n",
         {},
         "row 2 and row 3 contradict each other: they have two values for the response of a reply",
+    ),
+    "a blank reply and another": (
+        "a.csv",
+        f"{HEAD}\ns,1,m,j,1,\ns,1,m,k,1,y\n",
+        {},
+        "row 2 and row 3 contradict each other: they have two values for the response of a reply; several replies to",
     ),
     "a judgment twice": (
         "a.csv",

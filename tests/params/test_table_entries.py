@@ -48,6 +48,8 @@ def test_the_nearest_scale_is_the_readers():
         ({"path": "a.csv", "model": "m", "columns": {"model": "x"}}, "model is given for all rows and as a column"),
         ({"path": "a.csv", "judge": "m", "judges": {"a": "x"}}, "'judges' names the columns of scores; remove 'judge'"),
         ({"path": "a.csv", "columns": {"score": "y"}, "judges": {"a": "x"}}, "'judges' names the columns of scores"),
+        ({"path": "a.csv", "judges": {"a": {}}}, "judge 'a' needs a column (or scores alone, where judges are rows)"),
+        ({"path": "a.csv", "judges": {"a": "x", "b": {"scores": {"higher": "safe"}}}}, "judge 'b' needs a column"),
         (
             {"path": "a.csv", "judges": {"a": {"colum": "x"}}},
             "unknown key 'colum' in parameter study; did you mean 'column'?",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, unknown
 from slmsafety.importers.cells import Cells
 from slmsafety.importers.rules import stored_name, trimmed
 from slmsafety.importers.scores import NO_SCORE, Scale, plain, read_scores, shown
@@ -24,6 +24,7 @@ from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 _REPLY = ("suite", "instance_id", "model", "sample")
 _HALF = "0.5"
+_SHOWN = 12
 
 
 class ScoreColumn(NamedTuple):
@@ -92,13 +93,13 @@ class Understood:
         found = [f"{self.source}: {self.rows} rows ({self.form})", f"  columns: {', '.join(roles)}"]
         if self.constants:
             found.append(f"  for all rows: {', '.join(f'{key} {value}' for key, value in self.constants.items())}")
-        found += [f"  suites: {', '.join(self.suites)}", f"  models: {', '.join(self.models)}"]
+        found += [f"  suites: {_listed(self.suites)}", f"  models: {_listed(self.models)}"]
         for column in self.scores:
             for judge, scale in column.scales.items():
                 said = str(scale) if scale.said else "1 is safe, where 0.5 or refusals show it"
                 found.append(f"  judge {judge}, column {column.column}: {column.seen} ({said})")
         if self.meta:
-            found.append(f"  kept in meta: {', '.join(self.meta)}")
+            found.append(f"  kept in meta: {_listed(self.meta)}")
         return found
 
 
@@ -231,11 +232,14 @@ def _scale(judge: str, options: TableOptions) -> Scale:
 
 def _understood(cells: Cells, place: Layout, rows: pd.DataFrame, options: TableOptions) -> Understood:
     names = [str(name) for name in cells.frame.columns]
+    for judge in options.scales:
+        if not place.judges and trimmed(judge) not in set(rows["judge"]):
+            raise unknown("judge", judge, rows["judge"].unique(), cells.source)
     roles = {ours: names[at] for ours, at in place.known.items()}
     if "instance_id" not in place.known:
         roles["instance_id"] = NAMED_BY_TEXT
     columns = list(place.judges.values()) or [place.known["score"]]
-    scores = []
+    scores: list[ScoreColumn] = []
     for at, judged in zip(columns, _by_judge(rows, cells, place), strict=True):
         _names(judged["judge"], cells, "judge")
         verdicts = judged.loc[judged["status"].eq("ok") & judged["score"].ne(""), "score"]
@@ -260,6 +264,11 @@ def _understood(cells: Cells, place: Layout, rows: pd.DataFrame, options: TableO
         _names(rows["suite"], cells, "suite"),
         tuple(names[at] for at in place.meta),
     )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f", ... ({len(names)})" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _names(column: pd.Series, cells: Cells, what: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slmsafety.errors import InputError
-from slmsafety.importers.cells import BYTES, NESTED, Cells
+from slmsafety.importers.cells import BYTES, NOT_FINITE, Cells
 from slmsafety.importers.delimited import DELIMITERS
 from slmsafety.importers.scores import PLAIN, Scale
 
@@ -105,7 +105,7 @@ def layout(cells: Cells, options: TableOptions) -> Layout:
         lacking = []
     if lacking:
         raise _lacks(lacking[0], names, source)
-    _refuse_unfit(cells, {**known, **judges}, rest, names)
+    _refuse_unfit(cells, {known.get("score"), *judges.values()}, rest)
     return Layout(known, judges, rest)
 
 
@@ -173,12 +173,10 @@ def _near_miss(name: str, ours: str) -> bool:
     return difflib.SequenceMatcher(None, name, ours).ratio() >= _NEAR
 
 
-def _refuse_unfit(cells: Cells, needed: dict[str, int], rest: list[int], names: list[str]) -> None:
-    scores = [place for name, place in needed.items() if name not in (*OPTIONAL, *REQUIRED[:-1])]
-    for place, name in enumerate(names):
-        found = cells.unfit.get(name)
-        if found is None:
+def _refuse_unfit(cells: Cells, scores: set[int | None], rest: list[int]) -> None:
+    """Refuse what is no text in a column that is read; a score may be nan, which the scale then has to name."""
+    for place, name in enumerate(cells.frame.columns):
+        found = cells.unfit.get(str(name))
+        if found is None or (place in rest and found.what != BYTES) or (place in scores and found.what == NOT_FINITE):
             continue
-        kept = place in rest and found.what != BYTES
-        if not kept and not (place in scores and found.what != NESTED):
-            raise InputError(f"{cells.place(found.row)} has {found.what} in column '{name}'; give a text or a number")
+        raise InputError(f"{cells.place(found.row)} has {found.what} in column '{name}'; give a text or a number")

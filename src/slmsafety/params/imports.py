@@ -74,11 +74,11 @@ class ScoresParams(BaseModel):
 
 
 class JudgeColumn(BaseModel):
-    """A judge whose scores are a column of a table, and how they are read."""
+    """A judge of a table: the column of its scores, unless judges are rows, and how they are read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    column: str = Field(min_length=1)
+    column: str | None = Field(default=None, min_length=1)
     scores: ScoresParams | None = None
 
 
@@ -98,7 +98,8 @@ class TableEntry(_Entry):
     columns : dict
         The file's name of a known column (`table_layout.KNOWN`).
     judges : dict
-        Judges whose scores are columns: the column's name, or a mapping with `column` and `scores`.
+        Judges whose scores are columns: the column's name, or a mapping with `column` and `scores`. With `scores` alone
+        a judge of rows has a scale of its own.
     scores : ScoresParams or None
         How this file's scores are read; None is as the study says.
     """
@@ -126,10 +127,12 @@ class TableEntry(_Entry):
         for name in CONSTANTS:
             if getattr(self, name) is not None and name in self.columns:
                 raise InputError(f"{self.path}: {name} is given for all rows and as a column; remove one")
-        if self.judges and (self.judge is not None or {"judge", "score"} & set(self.columns)):
-            raise InputError(
-                f"{self.path}: 'judges' names the columns of scores; remove 'judge' and columns 'judge', 'score'"
-            )
+        with_column = [name for name, judge in self.judges.items() if judge.column is not None]
+        for name, judge in self.judges.items():
+            if judge.column is None and (with_column or judge.scores is None):
+                raise InputError(f"{self.path}: judge '{name}' needs a column (or scores alone, where judges are rows)")
+        if with_column and (self.judge is not None or {"judge", "score"} & set(self.columns)):
+            raise InputError(f"{self.path}: 'judges' names the columns of scores; remove 'judge' and 'score' beside it")
         return self
 
     def options(self, study: ScoresParams) -> TableOptions:
@@ -137,7 +140,7 @@ class TableEntry(_Entry):
         whole = (self.scores or study).scale
         constants = {name: getattr(self, name) for name in CONSTANTS if getattr(self, name) is not None}
         scales = {name: judge.scores.scale for name, judge in self.judges.items() if judge.scores is not None}
-        columns = {name: judge.column for name, judge in self.judges.items()}
+        columns = {name: judge.column for name, judge in self.judges.items() if judge.column is not None}
         return TableOptions(self.format, self.encoding, self.delimiter, constants, self.columns, columns, whole, scales)
 
 
