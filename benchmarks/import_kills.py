@@ -28,7 +28,7 @@ from sizes import size_parser
 from slmsafety.records.imports import IMPORTED, OpenImport, import_root, open_import
 from slmsafety.records.store import read_partitions
 
-SIZES = {"kills": (100, 6), "models": (40, 8), "prompts": (150, 20), "finish_every": (5, 3)}
+SIZES = {"kills": (100, 6), "models": (16, 8), "prompts": (40, 20), "finish_every": (10, 3)}
 SEED = 1337
 # Imports all that an import needs once, and forks a process for each: it says when it begins and ends to write.
 FORKS = """

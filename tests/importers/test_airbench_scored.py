@@ -199,7 +199,7 @@ def test_the_direction_is_named_or_implied_and_never_guessed(
     [
         (("pre_swap", None, "0.5.6"), "run: polarity pre_swap contradicts helm_version 0.5.6"),
         (("pre_swap", "976d9fbb0f52", None), "run: polarity pre_swap contradicts rubric_revision 976d9fbb0f52"),
-        (("swapped", None, None), "unknown polarity 'swapped' in run; did you mean 'pre_swap'?"),
+        (("swapped", None, None), "unknown polarity 'swapped' in run; valid: post_swap, pre_swap"),
         ((None, None, "latest"), "run: helm_version 'latest' is no version"),
     ],
 )
