@@ -224,15 +224,15 @@ def test_airbench_s_keys_are_taken_where_its_suite_is_read():
         assert params.judges[1].polarity == "pre_swap"
 
 
-def test_a_judge_of_an_imported_study_is_a_name_alone(tmp_path):
+def test_an_imported_study_names_judges_of_its_sources_and_judges_to_run(tmp_path):
     (tmp_path / "judged.csv").touch()
     study = {"name": "mine", "kind": "imported", "judged_csv": str(tmp_path / "judged.csv")}
     assert load_params({**study, "judges": ["rater", {"name": "gpt"}]}).judge_names == ("rater", "gpt")
     for judge in (LLM, {"name": "gpt", "models": ["tiny"]}):
-        message = problem({**study, "judges": ["rater", judge]})
-        assert message.endswith(
-            "in a study of kind 'imported' judge 'gpt' takes no other keys: its labels are imported"
-        )
+        assert load_params({**study, "judges": ["rater", judge]}).judge_names == ("rater", "gpt")
+    message = problem({**study, "models": [{"id": "tiny", "gguf": "x.gguf"}]})
+    assert "in a study of kind 'imported' model 'tiny' has the key 'gguf': its replies are there" in message
+    assert problem({**study, "on_demand": True}).endswith("means nothing in a study of kind 'imported'; remove it")
 
 
 SECRET = "sk-very-secret-4711"

@@ -34,7 +34,7 @@ def unsent(rows: pd.DataFrame, empty: str) -> pd.Series:
 
     One that is blank because its request failed is no reply, whatever the study says of empty ones.
     """
-    blank = rows["response"].fillna("").str.strip().eq("")
+    blank = rows["response"].fillna("").astype("str").str.strip().eq("")
     if len(rows) and sends_empty(empty, str(rows["suite"].iloc[0])):
         return blank & rows["finish_reason"].eq("error")
     return blank

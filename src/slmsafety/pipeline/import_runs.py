@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from slmsafety.errors import unknown
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
-from slmsafety.importers.choice_suites import refuse_choice_suites
 from slmsafety.importers.counts import Counts, count
 from slmsafety.importers.direction import check_direction, check_one_scale, check_unsaid, openings
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
@@ -69,8 +68,6 @@ def read_sources(run: Run) -> SourcesRead:
     check_one_scale([table.understood for table in tables])
     sources = by_rules([*(table.imported for table in tables), *runs], partial(sends_empty, params.empty))
     _check_directions(params, [table.understood for table in tables], sources)
-    for source in sources:
-        refuse_choice_suites(source)
     own = check_names(params, *names_of(sources))
     return SourcesRead(sources, count(sources), [table.understood for table in tables], own)
 
