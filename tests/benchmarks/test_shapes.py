@@ -83,7 +83,13 @@ def test_the_check_sees_what_is_undefined_empty_or_told_twice():
     shown.figures["drawn"].subplots().set_title("panel")
     shown.needed = {"empty", "blank", "drawn", "fig", "silent"}
     found = problems(shown)
-    for part in ("says: Tuned nan.", "says twice: One thing.", "empty has no row", "blank has rows", "panel 'panel'"):
+    for part in (
+        "says: Tuned nan.",
+        "says twice: One thing.",
+        "empty has no row",
+        "table blank has 1 rows",
+        "panel 'panel'",
+    ):
         assert any(part in problem for problem in found), part
     assert "silent is neither shown nor left out with a reason" in found and len(found) == 6
 

@@ -94,7 +94,8 @@ def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame
         refuses none, 1 all; the mean over prompts, and an interval that takes prompts as independent; nan when n is 0),
         missing (int: the other controls). A suite without a row that counts has no row (`refusals_untold`).
     """
-    benign = labels[labels["expected"].eq("answer") & ~labels["suite"].isin(refusals_untold(labels))]
+    benign = labels[labels["expected"] == "answer"]
+    benign = benign[benign["suite"].isin(benign.loc[_told(benign), "suite"].unique())]
     rows = []
     for (suite, model), group in benign.groupby(["suite", "model"], sort=True):
         known = group[_told(group)]
@@ -107,8 +108,8 @@ def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame
 
 
 def refusals_untold(labels: pd.DataFrame) -> list[str]:
-    """Return the suites with benign controls of which the judge tells of none whether it is refused, by name."""
-    benign = labels[labels["expected"] == "answer"]
+    """Return the suites with labelled benign controls of which the judge tells of none whether it is refused."""
+    benign = labels[labels["expected"].eq("answer") & labels["label"].notna()]
     told = _told(benign).groupby(benign["suite"]).any()
     return sorted(map(str, told.index[~told.to_numpy(bool)]))
 
