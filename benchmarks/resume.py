@@ -21,7 +21,7 @@ from slmsafety.models.cards import load_cards
 from slmsafety.params.study import StudyParams
 from slmsafety.pipeline.collect import collect
 from slmsafety.pipeline.run import Run
-from slmsafety.pipeline.status import stage_status
+from slmsafety.pipeline.status import study_status
 from slmsafety.records.schema import PROMPTS
 from slmsafety.records.store import Partition
 from slmsafety.suites.airbench import COLUMNS, LEVEL_2, LEVEL_4, ROWS
@@ -43,7 +43,7 @@ def main() -> None:
         collect(Run(params, root), {}, ["generate"])
         again = time.perf_counter() - started
         started = time.perf_counter()
-        done = stage_status(Run(params, root)).query("stage == 'generate'")["done"].sum()
+        done = study_status(Run(params, root)).query("stage == 'generate'")["done"].sum()
         status = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{done} finished replies: collect {again:.1f} s, status {status:.1f} s, peak {peak:.2f} GB")

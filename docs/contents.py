@@ -17,8 +17,8 @@ def table() -> str:
     capabilities = frozenset(Study.load("published").capabilities)
     lines = ["| notebook | artifact | shows | left out of a study where | in `published` |", "|---|---|---|---|---|"]
     for artifact in all_artifacts():
-        reasons = "; ".join(REQUIREMENTS[need] for need in artifact.needs)
-        made = "no" if artifact.reasons(capabilities) else "yes"
+        reasons = "; ".join(REQUIREMENTS[need] for need in artifact.needs) or "never"
+        made = "no" if artifact.reason(capabilities) else "yes"
         lines.append(f"| {artifact.notebook} | `{artifact.name}` | {artifact.what} | {reasons} | {made} |")
     return "\n".join(lines)
 

@@ -27,9 +27,10 @@ resamples: int = 2000  # bootstrap draws of models behind the interval of tau
 # %%
 import numpy as np
 
-from slmsafety.analysis.outcomes import missing
+from slmsafety.analysis.outcomes import counts, missing
 from slmsafety.analysis.rankings import rank_agreement, rank_within_suites, size_steps
 from slmsafety.report import figures as draw
+from slmsafety.report import findings
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -44,18 +45,16 @@ page = Page("01_rankings", **lab.about(resamples=resamples))
 
 # %%
 scored = lab.scores()
-ranked = scored.assign(rank=rank_within_suites(scored, "mean"))
-page.figure("fig1_rankings", draw.fig1_rankings(scored, ranked))
+ranked = scored.assign(rank=rank_within_suites(scored, "mean"), missing=missing(scored))
+if page.has("fig1_rankings"):
+    page.figure("fig1_rankings", draw.fig1_rankings(scored, ranked))
 
 # %%
-ranked["missing"] = missing(scored)
-columns = ["suite_title", "model_name", "n", "missing", "mean", "rank"]
-page.table(
-    "rankings", ranked.sort_values(["suite_title", "rank", "model_name"])[columns], {"mean": ".2f", "rank": ".1f"}
-)
-first = ranked[ranked["rank"] == ranked.groupby("suite")["rank"].transform("min")]
-best = "; ".join(f"{title}: {', '.join(names)}" for title, names in first.groupby("suite_title")["model_name"])
-page.say(f"Ranked first by the mean score: {best}.")
+if page.has("rankings"):
+    columns = ["suite_title", "model_name", *counts(scored), "missing", "mean", "rank"]
+    rows = ranked.sort_values(["suite_title", "rank", "model_name"])[columns]
+    page.table("rankings", rows, {"mean": ".2f", "rank": ".1f"})
+    page.say(*findings.ranked_first(ranked))
 
 # %% [markdown]
 # ## Do the suites agree?
@@ -65,7 +64,7 @@ page.say(f"Ranked first by the mean score: {best}.")
 
 # %%
 if page.has("rank_agreement"):
-    pairs = rank_agreement(scored, np.random.default_rng(lab.params.seed), resamples)
+    pairs = rank_agreement(scored, np.random.default_rng(lab.params.seed), resamples).dropna(subset="tau")
     page.figure("rank_agreement", draw.rank_agreement(pairs.replace(lab.titles())))
     low, high, n = pairs["tau"].min(), pairs["tau"].max(), pairs["n"].min()
     enough = "1 would be the same order" if n >= 10 else "with so few models that says nothing"

@@ -26,11 +26,12 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 # %%
 from slmsafety.analysis.judges.agreement import agreement, confusion, confusion_frame
 from slmsafety.analysis.judges.judge_card import judge_cards
-from slmsafety.analysis.outcomes import decisiveness, empty_effect, missing, over_refusal
+from slmsafety.analysis.outcomes import counts, decisiveness, empty_effect, missing, over_refusal, refusals_untold
 from slmsafety.analysis.rankings import rank_within_suites
 from slmsafety.analysis.rounding import identities
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
+from slmsafety.report import judge_findings as told
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -44,7 +45,8 @@ page = Page("02_decision_usefulness", **lab.about())
 
 # %%
 outcomes = lab.outcomes()
-page.figure("fig2_proportions", draw.fig2_proportions(lab.scores()))
+if page.has("fig2_proportions"):
+    page.figure("fig2_proportions", draw.fig2_proportions(lab.scores()))
 
 # %% [markdown]
 # ## Figure 3: the scores themselves
@@ -55,15 +57,13 @@ page.figure("fig2_proportions", draw.fig2_proportions(lab.scores()))
 # on HELM's leaderboard, which shows no shares. For `published`, Simple Safety Tests are the 16 models of Table 6.
 
 # %%
-spread = lab.distributions()
-page.figure("fig3_distributions", draw.fig3_distributions(*spread))
-
-# %%
-middle = spread.shares[spread.shares["model"].isna() & spread.shares["score"].eq(0.5)]
-for title, rows in middle.groupby("suite_title"):
-    page.say(
-        f"{title}, ambiguous labels: {'; '.join(f'{row.group} {row.share:.0%} of {row.n:,}' for row in rows.itertuples())}."
-    )
+if page.has("fig3_distributions"):
+    spread = lab.distributions()
+    page.figure("fig3_distributions", draw.fig3_distributions(*spread))
+    middle = spread.shares[spread.shares["model"].isna() & spread.shares["score"].eq(0.5)]
+    for title, rows in middle.groupby("suite_title"):
+        each = "; ".join(f"{row.group} {row.share:.0%} of {row.n:,}" for row in rows.itertuples())
+        page.say(f"{title}, ambiguous labels: {each}.")
 
 # %% [markdown]
 # ## Table A1: outcomes of every model
@@ -72,12 +72,12 @@ for title, rows in middle.groupby("suite_title"):
 # `missing` counts the rows without a label, and is blank where the source gives no count.
 
 # %%
-table = outcomes.assign(s_adj=adjusted_score(outcomes))
-table["rank_change"] = rank_within_suites(table, "mean") - rank_within_suites(table, "s_adj")
-table["missing"] = missing(outcomes)
-columns = ["suite_title", "model_name", "n", "missing", "mean", "hcr", "ar", "srr", "s_adj", "rank_change"]
-formats = dict.fromkeys(["mean", "hcr", "ar", "srr", "s_adj"], ".2f") | {"rank_change": "+.1f"}
-page.table("table_a1_outcomes", table[columns], formats)
+if page.has("table_a1_outcomes"):
+    table = outcomes.assign(s_adj=adjusted_score(outcomes), missing=missing(outcomes))
+    table["rank_change"] = rank_within_suites(table, "mean") - rank_within_suites(table, "s_adj")
+    rates = ["mean", "hcr", "ar", "srr", "s_adj"]
+    columns = ["suite_title", "model_name", *counts(outcomes), "missing", *rates, "rank_change"]
+    page.table("table_a1_outcomes", table[columns], dict.fromkeys(rates, ".2f") | {"rank_change": "+.1f"})
 
 # %% [markdown]
 # Are the printed rates consistent? Every printed number stands for an interval of half a hundredth each way, and an
@@ -103,15 +103,17 @@ if page.has("rounding_checks"):
 # `decisive` is the mean over models of 1 - AR; `missing` is the share of rows without any label.
 
 # %%
-useful = lab.named(decisiveness(outcomes))
-columns = ["suite_title", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
-page.table("decisiveness", useful[columns], dict.fromkeys(["decisive", "lowest", "highest", "missing"], ".2f"))
-for row in useful.itertuples():
-    page.say(
-        f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({row.lowest:.0%} to",
-        f"{row.highest:.0%} by model), and {row.mostly_ambiguous} of {row.models} models are ambiguous more often than not.",
-    )
-page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.itertuples()})
+if page.has("decisiveness"):
+    useful = lab.named(decisiveness(outcomes))
+    columns = ["suite_title", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
+    page.table("decisiveness", useful[columns], dict.fromkeys(["decisive", "lowest", "highest", "missing"], ".2f"))
+    useful = useful.dropna(subset="decisive")
+    for row in useful.itertuples():
+        page.say(
+            f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({row.lowest:.0%} to",
+            f"{row.highest:.0%} by model), and {row.mostly_ambiguous} of {row.models} models are ambiguous more often than not.",
+        )
+    page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.itertuples()})
 
 # %% [markdown]
 # ## Is the judge itself any good?
@@ -121,7 +123,7 @@ page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.i
 
 # %%
 if page.has("baseline_confusion"):
-    both = lab.labels().merge(lab.human_labels(), on=["suite", "instance_id", "model"])
+    both = lab.labels().merge(lab.human_labels(), on=["suite", "instance_id", "model", "sample"])
     both = both[both["expected"] == "refuse"]
     usable = both[both["matches"] & both["status"].eq("ok") & both["label"].notna()]
     counts = confusion(usable["human"], usable["label"])
@@ -130,12 +132,7 @@ if page.has("baseline_confusion"):
 
 # %%
 if page.has("baseline_confusion"):
-    judge = lab.judges()[0]
-    page.say(
-        f"Judge {judge} agrees with the hand labels on {result.exact:.0%} of {result.n} replies to harmful prompts (linear",
-        f"kappa {result.kappa:.2f}, 95 % interval {result.kappa_low:.2f} to {result.kappa_high:.2f}). By hand",
-        f"{result.ar_first:.0%} are ambiguous, by the judge {result.ar_second:.0%}; {len(both) - len(usable)} labels do not apply.",
-    )
+    page.say(*told.against_hand_labels(lab.judges()[0], result._asdict(), len(both) - len(usable)))
     page.say(
         "refusal_rules was tuned and offline was fitted on the demo's hand labels: against those both are flattered."
     )
@@ -151,11 +148,8 @@ if page.has("judge_card"):
     found = ["suite_title", "judge", "n", "coverage", "exact", "kappa", "kappa_low", "kappa_high", "ar_reference"]
     wrong = ["ar_judge", "boundary", "flips", "safe_as_harmful", "harmful_as_safe"]
     page.table("judge_card", cards[[*found, *wrong]])
-    for row in cards[cards["judge"] != "always safe"].itertuples():
-        page.say(
-            f"{row.suite_title}, against {known.name}: {row.judge} agrees on {row.exact:.0%} of {row.n} replies (linear kappa",
-            f"{row.kappa:.2f}, {row.kappa_low:.2f} to {row.kappa_high:.2f}) and labels {row.coverage:.0%} of what it was given.",
-        )
+    for sentence in told.judge_cards(cards[cards["judge"] != "always safe"], known.name):
+        page.say(sentence)
 
 # %% [markdown]
 # ## Empty replies
@@ -165,8 +159,8 @@ if page.has("judge_card"):
 
 # %%
 if page.has("empty_replies"):
-    blank = lab.named(empty_effect(lab.labels()))
     rates = ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]
+    blank = lab.named(empty_effect(lab.labels())).dropna(subset=rates, how="all")
     page.table("empty_replies", blank[["suite_title", "model_name", "n", "empty", *rates]], dict.fromkeys(rates, ".3f"))
     span = (blank["ar_as_ambiguous"] - blank["ar_as_decisive"]).max()
     page.say(
@@ -181,11 +175,14 @@ if page.has("empty_replies"):
 
 # %%
 if page.has("over_refusal"):
-    benign = lab.named(over_refusal(lab.labels()))
-    columns = ["suite_title", "model_name", "n", "refused", "rate", "low", "high", "missing"]
+    benign, untold = lab.named(over_refusal(lab.labels())), refusals_untold(lab.labels())
+    columns = ["suite_title", "model_name", *counts(benign), "refused", "rate", "low", "high", "missing"]
     page.table("over_refusal", benign[columns], dict.fromkeys(["rate", "low", "high"], ".2f"))
     refused, n = benign["refused"].sum(), benign["n"].sum()
     page.say(f"{refused} of {n} labelled replies to benign controls are refusals.")
+    if untold:
+        names = ", ".join(lab.titles().get(suite, suite) for suite in untold)
+        page.say(f"Left out, as the judge does not tell refusals of benign prompts there: {names}.")
 
 # %% [markdown]
 # ## Multiple choice: is the letter a choice?
@@ -196,7 +193,7 @@ if page.has("over_refusal"):
 
 # %%
 if page.has("bbq_accuracy"):
-    choices = lab.accuracies()
+    choices = lab.accuracies().dropna(subset="accuracy")
     columns = ["suite_title", "model_name", "reading", "n", "empty", "accuracy", "accuracy_answered", "unmapped"]
     page.table("bbq_accuracy", choices[columns], dict.fromkeys(["accuracy", "accuracy_answered", "unmapped"], ".2f"))
     spans = choices.groupby(["suite_title", "reading"])[["accuracy", "unmapped"]].agg(["min", "max"])
@@ -214,15 +211,10 @@ if page.has("bbq_accuracy"):
 # %%
 if page.has("bbq_bias"):
     bias = lab.biases()
+    bias = bias[(bias["n_ambiguous"] > 0) | (bias["n_disambiguated"] > 0)]
     columns = ["suite_title", "model_name", "reading", "formula", "ambiguous", "n_ambiguous", "disambiguated"]
     page.table("bbq_bias", bias[[*columns, "n_disambiguated"]], dict.fromkeys(["ambiguous", "disambiguated"], "+.2f"))
-    exact = bias[bias["reading"] == "exact"].pivot(index=["suite", "model"], columns="formula", values="disambiguated")
-    gap = (exact["HELM"] - exact["Parrish"]).abs()
-    if gap.notna().any():
-        page.say(f"By the exact letter the two disambiguated scores of a model differ by up to {gap.max():.2f}.")
-    page.say(
-        f"For {gap.isna().sum()} of {len(gap)} models and suites the authors' formula has no reply to go by there."
-    )
+    page.say(*told.bias_formulas(bias))
 
 # %% [markdown]
 # ## What this shows

@@ -48,22 +48,24 @@ page = Page("03_rank_sensitivity", **lab.about(judges=judges))
 
 # %%
 outcomes = lab.outcomes()
-scores = treatment_scores(lab.scores())
-trajectories = lab.named(scores.assign(rank=rank_within_suites(scores)))
-page.figure("fig4_rank_sensitivity", draw.fig4_rank_sensitivity(trajectories))
+outcomes = outcomes[outcomes["ar"].notna()]
+if page.has("fig4_rank_sensitivity"):
+    scores = treatment_scores(lab.scores()).dropna(subset="score")
+    trajectories = lab.named(scores.assign(rank=rank_within_suites(scores)))
+    page.figure("fig4_rank_sensitivity", draw.fig4_rank_sensitivity(trajectories))
 
 # %%
-treated = trajectories[trajectories["suite"].isin(outcomes["suite"])]
-ranges = lab.named(rank_ranges(treated)).sort_values(
-    ["suite_title", "range", "model_name"], ascending=[True, False, True]
-)
-columns = ["suite_title", "model_name", "best", "worst", "range"]
-page.table("rank_ranges", ranges[columns], dict.fromkeys(["best", "worst", "range"], ".1f"))
-for title, group in ranges.groupby("suite_title"):
-    most = group.iloc[0]
-    page.say(
-        f"{title}: a model's rank moves by {group['range'].mean():.1f} places on average, {most.model_name} by {most.range:.1f}."
-    )
+if page.has("rank_ranges"):
+    treated = trajectories[trajectories["suite"].isin(outcomes["suite"])]
+    order = {"by": ["suite_title", "range", "model_name"], "ascending": [True, False, True]}
+    ranges = lab.named(rank_ranges(treated)).sort_values(**order)
+    columns = ["suite_title", "model_name", "best", "worst", "range"]
+    page.table("rank_ranges", ranges[columns], dict.fromkeys(["best", "worst", "range"], ".1f"))
+    for title, group in ranges.groupby("suite_title"):
+        most, mean = group.iloc[0], group["range"].mean()
+        page.say(
+            f"{title}: a model's rank moves by {mean:.1f} places on average, {most.model_name} by {most.range:.1f}."
+        )
 
 # %% [markdown]
 # ## Which orders can be trusted at all?
@@ -73,14 +75,17 @@ for title, group in ranges.groupby("suite_title"):
 # be read its own way, and still the pair cannot turn round.
 
 # %%
-orders = lab.named(pair_orders(outcomes))
-columns = ["suite_title", "pairs", "strict", "ties_allowed", "disjoint", "tau_ends", "undefined"]
-page.table("pair_orders", orders[columns], {"tau_ends": ".2f"})
-for row in orders.itertuples():
-    page.say(
-        f"{row.suite_title}: {row.strict} of {row.pairs} pairs keep their order whatever common value an ambiguous label",
-        f"has, and {row.disjoint} when each model may be read its own way.",
-    )
+if page.has("pair_orders"):
+    orders = lab.named(pair_orders(lab.outcomes()))
+    orders = orders[orders["pairs"] > 0]
+    columns = ["suite_title", "pairs", "strict", "ties_allowed", "disjoint", "tau_ends", "undefined"]
+    page.table("pair_orders", orders[columns], {"tau_ends": ".2f"})
+    for row in orders.itertuples():
+        page.say(
+            f"{row.suite_title}: {row.strict} of {row.pairs} pairs keep their order whatever common value an ambiguous label",
+            f"has, and {row.disjoint} when each model may be read its own way.",
+        )
+    page.numbers({f"strict pairs {row.suite}": str(row.strict) for row in orders.itertuples()})
 
 # %%
 if lab.printed_only:
@@ -90,7 +95,6 @@ if lab.printed_only:
         "SRR + AR adds two roundings. With 1 - HCR as the upper end the strict pairs are",
         f"{both}; pairs within a hundredth can go either way.",
     )
-page.numbers({f"strict pairs {row.suite}": str(row.strict) for row in orders.itertuples()})
 
 # %% [markdown]
 # ## Two judges on the same replies (Tables 5 and 6)
@@ -100,6 +104,8 @@ page.numbers({f"strict pairs {row.suite}": str(row.strict) for row in orders.ite
 # are the paper's print: the 16 models are not named, so that Table 6 cannot give them.
 
 # %%
+from slmsafety.report import judge_findings as told
+
 if page.has("table6_confusion"):
     pair = lab.compared.pair(*judges)
     parts = {title: confusion_frame(counts, pair.first, pair.second) for title, counts in pair.counts.items()}
@@ -108,13 +114,8 @@ if page.has("table6_confusion"):
 # %%
 if page.has("table5_judge_robustness"):
     page.table("table5_judge_robustness", pair.robustness, {"flip_symmetry_p": ".2g"})
-    for row in pair.robustness.itertuples():
-        page.say(
-            f"{row.suite}: {pair.first} and {pair.second} agree on {row.exact:.1%} of {row.n:,} replies (linear kappa",
-            f"{row.kappa:.3f}); {row.boundary:.1%} differ at the ambiguous boundary and {row.flips:.1%} are flips, of which",
-            f"{row.first_safe_second_harmful} run safe to harmful and {row.first_harmful_second_safe} the other way.",
-            f"A model's rank moves by {row.rank_range_first:.2f} places by the first and {row.rank_range_second:.2f} by the second.",
-        )
+    for sentence in told.two_judges(pair.robustness, pair.first, pair.second):
+        page.say(sentence)
 
 # %% [markdown]
 # How far are the recomputed numbers from the printed ones?
@@ -147,12 +148,7 @@ if page.has("crossed_rubrics"):
 # %%
 if page.has("crossed_effects"):
     for name, each in crossed.items():
-        part = each.effects.set_index("effect")
-        page.say(
-            f"{name}: on their own rubrics the suites' ambiguity differs by {part.value['difference']:+.3f}. The prompts make",
-            f"{part.value['prompts']:+.3f} of it ({part.low['prompts']:+.3f} to {part.high['prompts']:+.3f}) and the rubric",
-            f"{part.value['rubric']:+.3f} ({part.low['rubric']:+.3f} to {part.high['rubric']:+.3f}).",
-        )
+        page.say(told.crossed_rubrics(name, each.effects))
 
 # %% [markdown]
 # ## The model, or the mapping?
@@ -164,7 +160,7 @@ if page.has("crossed_effects"):
 # %%
 if page.has("mapping_arms", "mapping_cuts"):
     readings, cuts = lab.mapping_readings()
-    arms = lab.named(rates_by_mapping(readings, "otsu_per_model"))
+    arms = lab.named(rates_by_mapping(readings, "otsu_per_model")).dropna(subset="ar")
     rates = ["hcr", "ar", "srr", "ar_low", "ar_high", "tau"]
     page.table("mapping_arms", arms[["judge", "suite_title", "arm", "models", "n", *rates]])
     named = lab.named(cuts)
@@ -173,13 +169,7 @@ if page.has("mapping_arms", "mapping_cuts"):
 
 # %%
 if page.has("mapping_arms"):
-    for (judge, title), rows in arms[arms["arm"] != "terciles_per_model"].groupby(["judge", "suite_title"]):
-        least, most = rows.loc[rows["ar"].idxmin()], rows.loc[rows["ar"].idxmax()]
-        own = named[(named["judge"] == judge) & (named["suite_title"] == title) & (named["arm"] == "otsu_per_model")]
-        page.say(
-            f"{title}, scores of {judge}: the mapping alone moves mean AR from {least.ar:.2f} ({least.arm}) to {most.ar:.2f}",
-            f"({most.arm}). {(own['status'] != 'ok').sum()} of {len(own)} models show no three groups to Otsu.",
-        )
+    page.say(*told.mapping_arms(arms, named))
 
 # %% [markdown]
 # ## What this shows

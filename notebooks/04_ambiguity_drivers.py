@@ -17,8 +17,7 @@
 # %% [markdown]
 # # 04 What drives ambiguity (RQ4): safety, or the quality of the text?
 #
-# If ambiguity follows the length and fit of a reply, or a model's architecture, the label may measure capability. This notebook
-# correlates; it does not explain.
+# If ambiguity follows the length and fit of a reply, or a model's architecture, the label may measure capability. Correlations explain nothing.
 
 # %% tags=["parameters"]
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
@@ -28,11 +27,10 @@ threads: int = 1  # threads that a classifier may use; more pay off from some te
 # %%
 import numpy as np
 
-from slmsafety.analysis import rankings
 from slmsafety.analysis.drivers import ambiguity_effects, association_checks, associations, variance_explained
 from slmsafety.analysis.drivers.metric_rows import QUANTILES, metric_names, metric_summary, reply_rows
 from slmsafety.analysis.rounding import gaps
-from slmsafety.analysis.treatments import treatment_scores
+from slmsafety.analysis.treatments import rank_movement
 from slmsafety.report import figures as draw
 from slmsafety.report import findings
 from slmsafety.report.page import Page
@@ -54,6 +52,8 @@ if page.has("metric_distributions", "metric_summary"):
     page.figure("metric_distributions", draw.metric_distributions(summary))
     page.table("metric_summary", summary, dict.fromkeys(QUANTILES, ".4g"))
     page.say(*findings.undefined_metrics(summary))
+    rows = reply_rows(lab.labels(), *tables)
+    rows["suite"] = rows["suite"].cat.rename_categories(lab.titles())
 
 # %% [markdown]
 # ## Figure 5: metrics and the ambiguity of a prompt
@@ -63,21 +63,20 @@ if page.has("metric_distributions", "metric_summary"):
 
 # %%
 if page.has("fig5_associations", "table_associations"):
-    rows = reply_rows(lab.labels(), *tables)
-    rows["suite"] = rows["suite"].cat.rename_categories(lab.titles())
     means = associations.prompt_means(rows)
     points = associations.metric_points(means)
     fits = associations.correlations_by_suite(points, rows)
-    page.figure("fig5_associations", draw.fig5_associations(points, fits[fits["suite"] == "all"]))
-    page.table("table_associations", fits, dict.fromkeys(["p", "q", "q_rho"], ".2g"))
-    for sentence in findings.associations(fits[fits["suite"] == "all"]):
-        page.say(sentence)
+    of_all = fits[fits["suite"] == "all"]
+    checked, reason = ("association_checks", "association_intervals"), findings.no_correlation(of_all)
+    if page.has("fig5_associations", "table_associations", *checked, unless=reason):
+        page.figure("fig5_associations", draw.fig5_associations(points, of_all))
+        page.table("table_associations", fits, dict.fromkeys(["p", "q", "q_rho"], ".2g"))
+        page.say(*findings.associations(of_all))
 
 # %% [markdown]
 # ## Do the correlations hold?
 #
-# A correlation over all prompts can be one between suites (Simpson's paradox), or of length. Intervals: the
-# prompts of a finest category go together when they are resampled.
+# A correlation over all prompts can be one between suites (Simpson's paradox), or of length. Intervals draw whole finest categories.
 
 # %%
 if page.has("association_checks", "association_intervals"):
@@ -95,11 +94,11 @@ if page.has("association_checks", "association_intervals"):
 # %%
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 
-if page.has("odds_ratios"):
-    model = ambiguity_model(rows)
+model = ambiguity_model(rows) if page.has("odds_ratios") else None
+if page.has("odds_ratios", unless=model.problem if model else ""):
     odds = ambiguity_effects.odds_ratios(model)
     page.table("odds_ratios", odds, {"p": ".2g", "q": ".2g"})
-    page.say(*findings.fitted(len(rows), **model.about()), *findings.odds(odds))
+    page.say(*findings.fitted(len(rows), model.about()), *findings.odds(odds))
 
 # %% [markdown]
 # ## How much does quality explain?
@@ -110,15 +109,15 @@ if page.has("odds_ratios"):
 # %%
 if page.has("explained_prompts"):
     shares = variance_explained.explained_prompts(means)
-    page.table("explained_prompts", shares)
-    page.say(*findings.explained_prompts(shares))
+    if page.has("explained_prompts", unless=findings.nothing_explained(shares)):
+        page.table("explained_prompts", shares.dropna(subset="r2"))
+        page.say(*findings.explained_prompts(shares))
 if page.has("explained_models"):
-    scores = treatment_scores(lab.outcomes())
-    ranges = rankings.rank_ranges(scores.assign(rank=rankings.rank_within_suites(scores)))
-    quality = variance_explained.model_quality(rows)
-    shares = variance_explained.explained_models(quality, ranges.replace({"suite": lab.titles()}))
-    page.table("explained_models", shares)
-    page.say(*findings.explained_models(shares))
+    ranges = rank_movement(lab.outcomes()).replace({"suite": lab.titles()})
+    shares = variance_explained.explained_models(variance_explained.model_quality(rows), ranges)
+    if page.has("explained_models", unless=findings.nothing_explained(shares)):
+        page.table("explained_models", shares.dropna(subset="r2"))
+        page.say(*findings.explained_models(shares))
 
 # %% [markdown]
 # ## Models at a common quality
@@ -128,8 +127,9 @@ if page.has("explained_models"):
 # observed). The difference that is left at a common quality is the model's own, as far as these metrics are quality.
 
 # %%
-if page.has("common_quality", "ar_at_common_quality"):
-    rates = lab.named(ambiguity_effects.standardized_rates(model, rows)).sort_values(["own", "model_name"])
+if page.has("common_quality", "ar_at_common_quality", unless=model.problem if model else ""):
+    rates = ambiguity_effects.standardized_rates(model, rows).query("n > 0")
+    rates = lab.named(rates).sort_values(["own", "model_name"])
     page.figure("common_quality", draw.common_quality(rates))
     columns = ["model_name", "n", "ar", "own", "common", "low", "high", "rank", "rank_common"]
     page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f"})
@@ -145,9 +145,10 @@ if page.has("common_quality", "ar_at_common_quality"):
 # %%
 if page.has("prompt_steps"):
     own = ambiguity_model(rows, metric_names(rows, "prompt"))
-    steps = ambiguity_effects.metric_changes(own)
-    page.table("prompt_steps", steps, {"step": "g", "p": ".2g", "q": ".2g"})
-    page.say(*findings.fitted(len(rows), **own.about()), *findings.prompt_steps(steps))
+    if page.has("prompt_steps", unless=own.problem):
+        steps = ambiguity_effects.metric_changes(own)
+        page.table("prompt_steps", steps, {"step": "g", "p": ".2g", "q": ".2g"})
+        page.say(*findings.fitted(len(rows), own.about(), "The model of prompts"), *findings.prompt_steps(steps))
 
 # %% [markdown]
 # ## Tables 1-3: can ambiguity be predicted?
@@ -159,9 +160,8 @@ if page.has("prompt_steps"):
 from slmsafety.analysis.prediction import checks, classifiers, evaluation, features, splits
 from slmsafety.report import prediction_findings as told
 
-for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
-    if lab.printed_only:
-        page.table(name, lab.printed(name))
+for name in ("table1_within_suite", "table2_cross_suite", "table3_unseen_slm") if lab.printed_only else ():
+    page.table(name, lab.printed(name))
 
 # %%
 if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite", "table3_unseen_slm"):
@@ -171,23 +171,25 @@ if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite"
     plan = splits.paper_splits(replies, unseen, apart, lab.params.seed)
     fitting = classifiers.Fitting(lab.params.seed, threads)
     predicted = {name: evaluation.prediction_table(replies, parts, fitting) for name, parts in plan.items()}
-    for name in predicted:
-        page.table(name, predicted[name])
-    page.say(*told.predicted(predicted), told.held_out(list(cards.loc[unseen, "model_name"]), len(cards)))
+    shown = {name: table for name, table in predicted.items() if page.has(name, unless=told.nothing_predicted(table))}
+    for name, table in shown.items():
+        page.table(name, table)
+    page.say(*told.predicted(shown), *told.held_out(list(cards.loc[unseen, "model_name"]), len(cards)))
 
 # %% [markdown]
 # What does that rest on? The best classifier of Table 1 is given fewer metrics over other random splits, and one group of columns
 # shuffled. Leakage would show in prompts and models on both sides, in random labels that are predicted, or in one feature alone.
 
 # %%
-if page.has("prediction_baselines", "prediction_importance", "prediction_leakage"):
+further = ("prediction_baselines", "prediction_importance", "prediction_leakage")
+if page.has(*further) and page.has(*further, unless=told.nothing_predicted(predicted["table1_within_suite"])):
     best = evaluation.best_classifiers(predicted["table1_within_suite"])
     fewer = checks.baselines(replies, splits.within_suite(replies, fitting.seed + 1, repeats), best, fitting)
-    page.table("prediction_baselines", fewer)
+    page.table("prediction_baselines", fewer.dropna(subset="balanced_accuracy"))
     drops = checks.importance(replies, plan["table1_within_suite"], best, fitting)
-    page.table("prediction_importance", drops)
+    page.table("prediction_importance", drops.dropna(subset="drop"))
     leaks = checks.leakage(replies, plan["table1_within_suite"] + plan["table3_unseen_slm"], best, fitting)
-    page.table("prediction_leakage", leaks)
+    page.table("prediction_leakage", leaks.dropna(subset=["shuffled", "alone"], how="all"))
     page.say(*told.fewer_metrics(fewer), *told.shuffled_groups(drops), *told.leaks(leaks))
 
 # %% [markdown]
@@ -207,30 +209,28 @@ if page.has("table4_metadata"):
     beside = printed.merge(reported, on="feature", suffixes=("_printed", ""))
     beside = beside.merge(gap, on="feature", suffixes=("", "_gap"))
     page.table("table4_metadata", beside, {name: ".2g" for name in beside if name.startswith(("p_", "q_"))})
-    worst = gap[["r_ar", "r_score"]].abs().max()
-    page.say(
-        "Printed correlations come from unrounded rates and cannot be reached exactly: recomputed from the printed rates",
-        f"they differ by at most {worst['r_ar']:.3f} (AR) and {worst['r_score']:.3f} (score).",
-    )
+    page.say(*findings.table4_gaps(gap))
 
 # %% [markdown]
-# Then with the models' true architecture: Table A2 leaves features unmentioned, and an unmentioned feature is not an absent one.
-# Models of a family share a design: how far does each correlation move when one family is left out?
+# Then with the models' true architecture (a feature that Table A2 leaves unmentioned is not an absent one). Models of a family
+# share a design: how far does each correlation move when one family is left out?
 
 # %%
-if page.has("table4_true_architecture", "metadata_ranges", "metadata_leave_one_out"):
-    outcomes, true = lab.outcomes(), lab.true_features()
-    rates = model_metadata.pooled(outcomes, lab.prompt_counts())
-    families = outcomes.drop_duplicates("model").set_index("model")["family"]
+outcomes, true = lab.outcomes(), lab.true_features()
+rates = model_metadata.pooled(outcomes, lab.prompt_counts())
+families = outcomes.drop_duplicates("model").set_index("model")["family"]
+if page.has("table4_true_architecture"):
     found = model_metadata.metadata_correlations(true, rates).sort_values("r_ar", ignore_index=True)
+    found = found.dropna(subset=["r_ar", "r_score"], how="all")
     page.table("table4_true_architecture", found, dict.fromkeys(["p_ar", "q_ar", "p_score", "q_score"], ".2g"))
-    encodings = {"true architecture": true}
-    if lab.printed_only:
-        encodings = {"as reported": lab.reported_features(), **encodings}
-    ranges = model_metadata.encoded_ranges(encodings, rates, families)
-    page.figure("metadata_ranges", draw.metadata_ranges(ranges))
-    page.table("metadata_leave_one_out", ranges)
-    page.say(*findings.strongest_features(found), *findings.family_ranges(ranges))
+    page.say(*findings.strongest_features(found))
+    encodings = {"as reported": lab.reported_features()} if lab.printed_only else {}
+    ranges = model_metadata.encoded_ranges({**encodings, "true architecture": true}, rates, families)
+    ranges = ranges.dropna(subset=["r_ar", "r_score"], how="all")
+    if page.has("metadata_ranges", "metadata_leave_one_out", unless=findings.no_range(ranges)):
+        page.figure("metadata_ranges", draw.metadata_ranges(ranges))
+        page.table("metadata_leave_one_out", ranges)
+        page.say(*findings.family_ranges(ranges))
 
 # %%
 if page.has("model_groups"):

@@ -43,7 +43,9 @@ page = Page("05_quality_aware_reporting", **lab.about())
 
 # %%
 outcomes = lab.outcomes()
-page.figure("bounds", draw.bounds(outcomes))
+known = outcomes[outcomes["ar"].notna()]
+if page.has("bounds"):
+    page.figure("bounds", draw.bounds(outcomes))
 
 # %% [markdown]
 # ## Rank sets
@@ -51,14 +53,16 @@ page.figure("bounds", draw.bounds(outcomes))
 # `best_rank` counts the models that are above under every reading, `worst_rank` those that are above under some.
 
 # %%
-sets = lab.named(bounds(outcomes)).sort_values(["suite_title", "best_rank", "worst_rank", "model_name"])
-columns = ["suite_title", "model_name", "lower", "upper", "best_rank", "worst_rank"]
-page.table("rank_sets", sets[columns], {"lower": ".2f", "upper": ".2f", "best_rank": ".0f", "worst_rank": ".0f"})
-for title, group in sets.groupby("suite_title"):
-    width, places = (group["upper"] - group["lower"]).mean(), (group["worst_rank"] - group["best_rank"] + 1).mean()
-    page.say(
-        f"{title}: the interval is {width:.2f} wide on average and leaves {places:.1f} of {len(group)} ranks open."
-    )
+if page.has("rank_sets"):
+    sets = lab.named(bounds(known)).sort_values(["suite_title", "best_rank", "worst_rank", "model_name"])
+    columns = ["suite_title", "model_name", "lower", "upper", "best_rank", "worst_rank"]
+    formats = dict.fromkeys(["lower", "upper"], ".2f") | dict.fromkeys(["best_rank", "worst_rank"], ".0f")
+    page.table("rank_sets", sets[columns], formats)
+    for title, group in sets.groupby("suite_title"):
+        width = (group["upper"] - group["lower"]).mean()
+        places = (group["worst_rank"] - group["best_rank"] + 1).mean()
+        left = f"{places:.1f} of {len(group)} ranks open"
+        page.say(f"{title}: the interval is {width:.2f} wide on average and leaves {left}.")
 
 # %% [markdown]
 # ## The ambiguity-adjusted score
@@ -66,19 +70,18 @@ for title, group in sets.groupby("suite_title"):
 # S_adj = mean (1 - AR). It is a diagnostic and no utility: it says how much of the mean is left when only decisive labels count.
 
 # %%
-scores = outcomes.assign(s_adj=adjusted_score(outcomes))
-places = scores.groupby("suite")[["mean", "s_adj"]].transform(ranks)
-scores = scores.assign(rank_mean=places["mean"], rank_adjusted=places["s_adj"], change=places["mean"] - places["s_adj"])
-columns = ["suite_title", "model_name", "mean", "ar", "s_adj", "rank_mean", "rank_adjusted", "change"]
-formats = (
-    dict.fromkeys(["mean", "ar", "s_adj"], ".2f")
-    | dict.fromkeys(["rank_mean", "rank_adjusted"], ".1f")
-    | {"change": "+.1f"}
-)
-page.table("quality_adjusted", scores.sort_values(["suite_title", "rank_adjusted", "model_name"])[columns], formats)
-for title, group in scores.groupby("suite_title"):
-    moved = int((group["change"].abs() >= 3).sum())
-    page.say(f"{title}: {moved} of {len(group)} models move three ranks or more when the mean is discounted.")
+if page.has("quality_adjusted"):
+    scores = known.assign(s_adj=adjusted_score(known))
+    places = scores.groupby("suite")[["mean", "s_adj"]].transform(ranks)
+    scores = scores.assign(rank_mean=places["mean"], rank_adjusted=places["s_adj"])
+    scores["change"] = places["mean"] - places["s_adj"]
+    rates, placed = ["mean", "ar", "s_adj"], ["rank_mean", "rank_adjusted"]
+    formats = dict.fromkeys(rates, ".2f") | dict.fromkeys(placed, ".1f") | {"change": "+.1f"}
+    rows = scores.sort_values(["suite_title", "rank_adjusted", "model_name"])
+    page.table("quality_adjusted", rows[["suite_title", "model_name", *rates, *placed, "change"]], formats)
+    for title, group in scores.groupby("suite_title"):
+        moved = int((group["change"].abs() >= 3).sum())
+        page.say(f"{title}: {moved} of {len(group)} models move three ranks or more when the mean is discounted.")
 
 # %% [markdown]
 # ## Can the printed rank changes be right?

@@ -31,7 +31,7 @@ def test_the_table_of_contents_is_up_to_date():
 
 
 def test_the_committed_artifacts_are_those_of_the_list(capabilities):
-    listed = {artifact.name for artifact in all_artifacts() if not artifact.reasons(capabilities)}
+    listed = {artifact.name for artifact in all_artifacts() if not artifact.reason(capabilities)}
     made = {path.stem for path in (REPOSITORY / "figures/published").glob("*.png")}
     made |= {path.stem for path in (REPOSITORY / "paper/tables/published").glob("*.csv")}
     assert made == listed
@@ -86,7 +86,7 @@ def test_the_readme_example_reads_the_judgments_table(tmp_path, monkeypatch, cap
     )
     monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
     Study.load({"name": "mine", "kind": "imported", "judged_csv": "judged.csv"}).collect()
-    shutil.move(tmp_path / "runs/mine", tmp_path / "runs/demo")
+    shutil.move(tmp_path / "runs/mine/imports/1", tmp_path / "runs/demo")
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     exec(compile(readme_python(), "README.md", "exec"), {})

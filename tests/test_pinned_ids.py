@@ -74,7 +74,8 @@ def test_the_ids_of_a_language_model_as_judge(suite, judge, wanted):
             "14d6034e1b18",
         ),
         ({"adapter": "qwen3guard", "dtype": "bfloat16"}, "8e58616e85ae"),
-        ({"adapter": "wildguard", "template": "params/md_judge_task.txt"}, "553eb01638d0"),
+        # version 2 of its reading: what is neither harmful nor a refusal is safe on a benign control
+        ({"adapter": "wildguard", "template": "params/md_judge_task.txt"}, "a75dd76e1822"),
     ],
 )
 @pytest.mark.parametrize("empty", ["missing"])

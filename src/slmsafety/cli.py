@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import textwrap
+import traceback
 from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from slmsafety.errors import InputError
+from slmsafety.cli_import import add_import
+from slmsafety.errors import InputError, one_line, refused_by_system, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +25,17 @@ class _OneLine(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the line and exit with 2."""
-        self.exit(2, f"slmsafety: {message}; see: {self.prog} --help\n")
+        self.exit(2, f"slmsafety: {one_line(message)}; see: {self.prog} --help\n")
+
+
+class _Version(argparse.Action):
+    """Print the installed version, which is looked up when it is asked for."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> NoReturn:
+        print(f"slmsafety {metadata.version('slmsafety')}")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,12 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit code: 0 done, 1 a part failed, 2 bad input (one line on stderr), 130 stopped by the user.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding cannot show
     options = make_parser().parse_args(arguments)
     try:
-        return int(options.run(options) or 0)
+        code = int(options.run(options) or 0)
+        sys.stdout.flush()
+        return code
     except InputError as error:
-        print(f"slmsafety: {error}", file=sys.stderr)
-        return 2
+        return _ended(str(error))
     except KeyboardInterrupt:
         print("slmsafety: stopped; finished rows are kept, the same command goes on from there", file=sys.stderr)
         return 130
@@ -49,19 +68,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of a pipe (head, less) has gone; nothing is wrong and there is no one left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _ended(refused_by_system(error))
+    except (MemoryError, RecursionError, OverflowError, UnicodeError) as error:
+        return _ended(f"{_place(error)}: {type(error).__name__}: {error}; a file holds more than can be worked with")
+
+
+def _ended(message: str) -> int:
+    """Print why a verb ended, and return the exit code of bad input."""
+    print(f"slmsafety: {one_line(message)}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # it is what could not be written; Python would try once more at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 2
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the package that an error has passed."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "slmsafety" in frame.filename]
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "somewhere"
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, with a verb for each thing that can be done."""
     parser = _OneLine(prog="slmsafety", description=__doc__)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    collect = verbs.add_parser("collect", help="run a study's stages: prompts, generate, judge, metrics")
+    collect = verbs.add_parser("collect", help="run a study's stages, or import its sources")
     collect.add_argument("study", metavar="STUDY", help="a name in params/ or the path of a params file")
-    collect.add_argument("--stage", action="append", help="only this stage, of those four (may be repeated)")
+    collect.add_argument(
+        "--stage",
+        action="append",
+        help="only this stage (may be repeated): prompts, generate, judge, metrics; import, judge, metrics if imported",
+    )
     collect.add_argument(
         "--retry", default="", metavar="STATUS,...", help="judge rows of these statuses again (errors always)"
     )
     collect.set_defaults(run=_collect)
+    add_import(verbs)
     status = verbs.add_parser("status", help="what is done, missing or failed in a study")
     status.add_argument("study", metavar="STUDY")
     status.set_defaults(run=_status)
@@ -104,7 +149,7 @@ def _collect(options: argparse.Namespace) -> None:
 
     study = Study.load(options.study)
     retry = [status for status in options.retry.split(",") if status]
-    study.collect(options.stage, retry) if options.stage else study.collect(retry=retry)
+    study.collect(options.stage, retry)
 
 
 def _estimate(options: argparse.Namespace) -> None:
@@ -118,14 +163,17 @@ def _estimate(options: argparse.Namespace) -> None:
 
 
 def _status(options: argparse.Namespace) -> None:
+    from slmsafety.pipeline.status import with_total
     from slmsafety.study import Study
 
     study = Study.load(options.study)
     state = study.status()
-    if state.empty:
+    if len(state):
+        print(with_total(state).to_string(index=False))
+    elif study.printed_only:
         print(f"study {study.name} is of kind '{study.params.kind}': it has no stages to run")
     else:
-        print(state.to_string(index=False))
+        print(f"study {study.name}: nothing is imported yet; run: slmsafety collect {study.name}")
 
 
 def _noise(options: argparse.Namespace) -> None:
@@ -175,8 +223,6 @@ def _suites(options: argparse.Namespace) -> int:
 
 def blocks(frame: pd.DataFrame) -> str:
     """Return a block of lines for each row: its first cell, then every other that is not empty beside its column."""
-    from slmsafety.report.text import visible
-
     wide = max(map(len, frame.columns)) + 4
     # A path or an address that is cut could not be copied.
     lines = textwrap.TextWrapper(100, subsequent_indent=" " * wide, break_long_words=False, break_on_hyphens=False)

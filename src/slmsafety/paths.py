@@ -30,8 +30,9 @@ def is_file(path: Path) -> bool:
     """Return whether a file is there; InputError where that cannot be told (a closed folder, a name too long)."""
     try:
         return path.is_file()
-    except OSError as error:
-        raise InputError(f"path '{path}' cannot be looked up ({error.strerror})") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"path '{path}' cannot be looked up ({reason})") from error
 
 
 def data_path(text: str, root: Path) -> Path:
@@ -41,9 +42,12 @@ def data_path(text: str, root: Path) -> Path:
         raise InputError(f"path '{text}' names an environment variable that is not set")
     path = root / filled
     try:
-        there = path.exists()
-    except OSError as error:  # a folder on the way that may not be entered, or a name that is too long
-        raise InputError(f"path '{text}' cannot be looked up ({error.strerror})") from error
+        there, usual = path.exists(), path.is_file() or path.is_dir()
+    except (OSError, ValueError) as error:  # a folder that may not be entered, a name that is too long or holds a zero
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"path '{text}' cannot be looked up ({reason})") from error
     if not there:
         raise InputError(f"path '{text}' does not exist (looked for {path})")
+    if not usual:  # a device, which may have no end, or a pipe, which can be read once
+        raise InputError(f"path '{text}' is neither a file nor a folder")
     return path

@@ -25,6 +25,7 @@ def planted_rows(prompts: int = 120, models: int = 4, effect: float = 1.0, seed:
             "suite": np.where(prompt % 3 == 0, "s", "t"),
             "instance_id": [f"p{number:04d}" for number in prompt],
             "model": [f"m{number}" for number in model],
+            "sample": 0,
             "category": [f"c{number % 5}" for number in prompt],
             "subcategory": [f"d{number % 12}" for number in prompt],
             "expected": "refuse",
@@ -50,7 +51,7 @@ def labels_of(table: dict[str, list[int | None]], suite: str = "s", expected: st
 def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Two prompts, two models; model m1 has no label for prompt b; a control that must stay out."""
     labels = pd.concat([labels_of({"a": [1, 0], "b": [0, None]}), labels_of({"x": [1, 1]}, expected="answer")])
-    labels = labels.assign(generation_id="g", category="c", subcategory="d").iloc[::-1]
+    labels = labels.assign(generation_id="g", sample=0, category="c", subcategory="d").iloc[::-1]
     prompts = pd.DataFrame(
         {
             "suite": "s",
@@ -69,4 +70,4 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         ],
         columns=["suite", "instance_id", "model", "generation_id", "tokens", "similarity"],
     ).astype({"tokens": "Int64"})
-    return labels, prompts, replies.assign(metrics_id="not a number")
+    return labels, prompts, replies.assign(sample=0, metrics_id="not a number")

@@ -10,17 +10,19 @@ from statsmodels.stats.proportion import proportion_confint
 
 from slmsafety.analysis.outcomes import (
     OUTCOME_COLUMNS,
+    counts,
     decisiveness,
     empty_effect,
     outcomes,
     over_refusal,
     raw_values,
+    refusals_untold,
     score_shares,
     tells_refusals,
 )
 from slmsafety.records.schema import STATUSES
 
-COLUMNS = ["suite", "model", "instance_id", "expected", "status", "label", "reason"]
+COLUMNS = ["suite", "model", "instance_id", "expected", "status", "label", "refused"]
 MISSING = [status for status in STATUSES if status != "ok"]
 
 verdict = st.one_of(st.tuples(st.just("ok"), st.integers(0, 2)), st.tuples(st.sampled_from(MISSING), st.none()))
@@ -30,10 +32,10 @@ rows = st.lists(row, max_size=40)
 
 def label_frame(found: list[tuple[str, str, str, tuple[str, int | None]]]) -> pd.DataFrame:
     data = [
-        (suite, model, f"i{number}", expected, status, label, "refusal" if label == 2 else "")
+        (suite, model, f"i{number}", expected, status, label, label == 2)
         for number, (suite, model, expected, (status, label)) in enumerate(found)
     ]
-    return pd.DataFrame(data, columns=COLUMNS).astype({"label": "Int64"})
+    return pd.DataFrame(data, columns=COLUMNS).astype({"label": "Int64", "refused": "boolean"})
 
 
 def harmful_rows(*labels: int | None) -> pd.DataFrame:
@@ -112,7 +114,9 @@ def test_over_refusal_counts_refused_controls_only(found):
             assert line[["rate", "low", "high"]].tolist() == pytest.approx([verdicts.count(2) / n, *interval])
         else:
             assert line[["rate", "low", "high"]].isna().all()
-    assert got["n"].sum() + got["missing"].sum() == sum(each[2] == "answer" for each in found)
+    told = {each[0] for each in found if each[2] == "answer" and each[3][1] is not None}
+    assert set(got["suite"]) == told
+    assert got["n"].sum() + got["missing"].sum() == sum(each[2] == "answer" and each[0] in told for each in found)
 
 
 def test_wilson_interval_by_hand():
@@ -122,20 +126,47 @@ def test_wilson_interval_by_hand():
     assert over_refusal(frame, confidence=0.5)["low"].item() > 0.01788
 
 
-@pytest.mark.parametrize(("reason", "limit", "value"), [("compliance", "low", 0.0), ("refusal", "high", 1.0)])
-def test_no_refusal_and_only_refusals_have_exact_limits(reason, limit, value):
+@pytest.mark.parametrize(("refused", "limit", "value"), [(False, "low", 0.0), (True, "high", 1.0)])
+def test_no_refusal_and_only_refusals_have_exact_limits(refused, limit, value):
     frame = pd.DataFrame({"suite": "s", "model": "m", "expected": "answer", "status": "ok", "label": [2] * 12})
-    row = over_refusal(frame.assign(reason=reason)).iloc[0]
+    row = over_refusal(frame.assign(refused=refused, instance_id=frame.index)).iloc[0]
     assert row[limit] == value
     assert 0 < row["high"] - row["low"] < 1
 
 
-def test_an_unlabelled_control_is_missing_even_with_a_reason():
-    frame = label_frame([("s", "m", "answer", ("error", None)), ("s", "m", "answer", ("ok", 1))]).assign(
-        reason="refusal"
-    )
+def test_an_unlabelled_control_is_missing_even_where_its_refusal_is_known():
+    frame = label_frame([("s", "m", "answer", ("error", None)), ("s", "m", "answer", ("ok", 1))]).assign(refused=True)
     got = over_refusal(frame).iloc[0]
     assert (got["n"], got["refused"], got["missing"]) == (1, 1, 1)
+
+
+def test_a_control_of_which_the_judge_does_not_tell_is_missing_and_a_suite_of_them_has_no_rate():
+    told = label_frame(
+        [("s", "m", "answer", ("ok", 2)), ("s", "m", "answer", ("ok", 0)), ("s", "m", "answer", ("ok", 0))]
+    )
+    told["refused"] = pd.array([True, False, None], "boolean")
+    mute = told.assign(suite="mute", refused=pd.array([None] * 3, "boolean"))
+    got = over_refusal(pd.concat([told, mute], ignore_index=True))
+    assert got[["suite", "n", "refused", "rate", "missing"]].to_numpy().tolist() == [["s", 2, 1, 0.5, 1]]
+    assert refusals_untold(pd.concat([told, mute], ignore_index=True)) == ["mute"]
+
+
+def test_several_replies_to_a_prompt_count_as_one_prompt():
+    # Prompt a: two of three ambiguous, and a missing label; prompt b: one safe reply.
+    found = [("refuse", "a", 1), ("refuse", "a", 1), ("refuse", "a", 0), ("refuse", "a", None), ("refuse", "b", 2)]
+    frame = pd.DataFrame(found, columns=["expected", "instance_id", "label"]).assign(suite="s", model="m")
+    frame["status"] = frame["label"].notna().map({True: "ok", False: "error"})
+    row = outcomes(frame).iloc[0]
+    assert row[["n", "prompts", "n_ok", "n_error"]].tolist() == [4, 2, 4, 1]
+    assert row[["hcr", "ar", "srr", "mean"]].tolist() == pytest.approx([1 / 6, 1 / 3, 1 / 2, 2 / 3])
+    assert counts(outcomes(frame)) == ["n", "prompts"] and counts(outcomes(frame.iloc[3:])) == ["n"]
+    controls = frame.assign(expected="answer", refused=frame["label"].eq(1).astype("boolean"))
+    refusing = over_refusal(controls).iloc[0]
+    assert refusing[["n", "prompts", "refused", "rate", "missing"]].tolist() == pytest.approx([4, 2, 2, 1 / 3, 1])
+    assert refusing["low"] < 1 / 3 < refusing["high"] and refusing["high"] > 0.8, "two prompts say little"
+    blank = frame.assign(status=frame["status"].replace("error", "empty_response"))
+    shown = empty_effect(blank).iloc[0][["n", "empty", "ar_without", "ar_as_decisive", "ar_as_ambiguous"]]
+    assert shown.tolist() == pytest.approx([4, 1, 1 / 3, 1 / 4, 3 / 8])
 
 
 def test_decisiveness_by_hand():
@@ -175,7 +206,7 @@ def test_score_shares_by_hand(found):
 
 
 def test_an_outcome_without_a_model_counts_among_all_only():
-    rows = pd.DataFrame({"suite": "s", "model": [None], "n": 4, "hcr": 0.25, "ar": 0.5, "srr": 0.25})
+    rows = pd.DataFrame({"suite": "s", "model": [None], "n": 4, "prompts": 4, "hcr": 0.25, "ar": 0.5, "srr": 0.25})
     got = score_shares(rows)
     assert got["model"].isna().all() and got["share"].tolist() == [0.25, 0.5, 0.25] and set(got["n"]) == {4}
 
@@ -197,7 +228,7 @@ def test_empty_replies_are_in_the_rate_or_not_whatever_the_policy():
     rows = [("a", "ok", 1), ("a", "ok", 2), ("a", "empty_response", None), ("a", "error", None)]
     rows += [("b", "empty_response", None), ("b", "empty_response", None)]
     frame = pd.DataFrame(rows, columns=["model", "status", "label"]).assign(suite="s", expected="refuse")
-    frame["label"] = frame["label"].astype("Int64")
+    frame = frame.assign(label=frame["label"].astype("Int64"), instance_id=frame.index)
     table = empty_effect(frame).set_index("model")
     assert table.loc["a", ["n", "empty"]].tolist() == [2, 1]
     assert table.loc["a", ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]].tolist() == [1 / 2, 1 / 3, 2 / 3]
@@ -210,14 +241,16 @@ def test_empty_replies_are_in_the_rate_or_not_whatever_the_policy():
 
 
 @pytest.mark.parametrize(
-    ("expected", "label", "reason", "told"),
+    ("expected", "label", "refused", "told"),
     [
-        ("answer", 2, "refusal", True),
-        ("answer", 2, "", False),
-        ("answer", None, "refusal", False),
-        ("refuse", 2, "refusal", False),
+        ("answer", 2, True, True),
+        ("answer", 2, False, True),
+        ("answer", 2, None, False),
+        ("answer", None, True, False),
+        ("refuse", 2, True, False),
     ],
 )
-def test_refusals_of_controls_are_told_by_reasons_of_labelled_ones(expected, label, reason, told):
-    frame = pd.DataFrame({"expected": [expected], "label": pd.array([label], dtype="Int64"), "reason": [reason]})
+def test_refusals_of_controls_are_told_where_a_labelled_one_is_known(expected, label, refused, told):
+    known = {"label": pd.array([label], dtype="Int64"), "refused": pd.array([refused], "boolean")}
+    frame = pd.DataFrame({"expected": [expected], **known})
     assert tells_refusals(frame) is told

@@ -10,13 +10,15 @@ SCENARIOS = {
     "airbench": ("air_bench_2024", "helm.benchmark.scenarios.air_bench_scenario.AIRBench2024Scenario"),
     "harmbench": ("harm_bench", "helm.benchmark.scenarios.harm_bench_scenario.HarmBenchScenario"),
     "sst": ("simple_safety_tests", "helm.benchmark.scenarios.simple_safety_tests_scenario.SimpleSafetyTestsScenario"),
+    "xstest": ("xstest", "helm.benchmark.scenarios.xstest_scenario.XSTestScenario"),
 }
 REFERENCES = {
     "airbench": ["1.1.1", "Level two", "Level three", "Level four"],
     "harmbench": ["semantic"],
     "sst": ["Kind of request", "Harm area"],
+    "xstest": ["a focus", "contrast_homonyms", "unsafe"],
 }
-STATISTIC = {"airbench": "air_", "harmbench": "safety_", "sst": "safety_"}
+STATISTIC = {"airbench": "air_", "harmbench": "safety_", "sst": "safety_", "xstest": "safety_"}
 
 
 def air(score: Any, reasoning: str | None = "The reply declines.") -> dict[str, Any]:

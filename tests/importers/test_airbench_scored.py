@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from stored import store
 
 from slmsafety.errors import InputError
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
 from slmsafety.importers.rubric_scores import airbench_polarity, outcome
-from slmsafety.importers.tables import write_imported
-from slmsafety.records.store import read_table
+from slmsafety.records.imports import read_imported as read_table
 from slmsafety.suites import airbench
 
 DATA = os.environ.get("SLMSAFETY_DATA")
@@ -46,7 +46,7 @@ def test_a_public_file_is_read_back_whole(name: str, counts: dict[int, int], tmp
     assert turned["label"].tolist() == (2 - read.judgments["label"]).tolist()
     assert turned["raw_value"].equals(read.judgments["raw_value"])
     assert set(turned["judge_id"]).isdisjoint(read.judgments["judge_id"])
-    write_imported([read], tmp_path / "runs" / "mine")
+    store(tmp_path / "runs" / "mine", read)
     stored = read_table(tmp_path / "runs" / "mine", "judgments").set_index("instance_id")
     assert stored["reason"].to_dict() == dict(zip(read.judgments["instance_id"], read.judgments["reason"], strict=True))
 
@@ -86,8 +86,8 @@ def test_csv_and_json_of_the_same_rows_are_the_same(tmp_path: Path) -> None:
     listed = read_airbench_scored(_json(tmp_path / "a.json", [row]), ABOUT)
     for name in ("prompts", "responses", "judgments"):
         pd.testing.assert_frame_equal(getattr(table, name), getattr(listed, name))
-    assert table.judgments["judge"].tolist() == ["acme_rater"]
-    assert table.judgments["model"].tolist() == ["acme_slm"]
+    assert table.judgments["judge"].tolist() == ["acme/rater"]
+    assert table.judgments["model"].tolist() == ["acme/slm"]
     assert json.loads(table.prompts["meta"].iloc[0]) == {"cate_idx": "1.1.1", "level_3": "Level three"}
 
 
@@ -104,7 +104,8 @@ CELLS: list[tuple[Any, str, str, int | None, float | None, str | None]] = [
     ("0.5", "x", "ok", 1, 0.5, None),
     (1, "x", "ok", 2, 1.0, None),
     ("2", "x", "off_scale", None, 2.0, None),
-    ("nan", "x", "off_scale", None, None, "nan"),
+    ("nan", "x", "unparsed", None, None, "nan"),
+    ("inf", "x", "off_scale", None, None, "inf"),
     ("1 (refuses)", "x", "unparsed", None, None, "1 (refuses)"),
     ("", "x", "unparsed", None, None, ""),
     (None, "x", "unparsed", None, None, None),
@@ -123,14 +124,15 @@ def test_each_cell_has_its_status(
     tmp_path: Path,
 ) -> None:
     path = _json(tmp_path / "a.json", [{**ROW, "score": score, "response": response}])
-    read = read_airbench_scored(path, ABOUT)
-    write_imported([read], tmp_path / "runs" / "mine")
+    store(tmp_path / "runs" / "mine", read_airbench_scored(path, ABOUT))
     row = read_table(tmp_path / "runs" / "mine", "judgments").iloc[0]
     found = [None if pd.isna(value) else value for value in (row["label"], row["raw_value"], row["raw_text"])]
     assert [row["status"], *found] == [status, label, raw_value, raw_text]
-    assert read.responses["finish_reason"].tolist() == ["empty" if status == "empty_response" else "stop"]
+    replies = read_table(tmp_path / "runs" / "mine", "responses")
+    assert replies["finish_reason"].tolist() == ["empty" if status == "empty_response" else "stop"]
     if status == "empty_response":
-        asked = read_airbench_scored(path, ABOUT, judge_empty=True).judgments.iloc[0]
+        store(tmp_path / "runs" / "asked", read_airbench_scored(path, ABOUT), judges_empty=True)
+        asked = read_table(tmp_path / "runs" / "asked", "judgments").iloc[0]
         assert (asked["status"], asked["label"]) == ("ok", 2)
 
 
@@ -197,7 +199,7 @@ def test_the_direction_is_named_or_implied_and_never_guessed(
     [
         (("pre_swap", None, "0.5.6"), "run: polarity pre_swap contradicts helm_version 0.5.6"),
         (("pre_swap", "976d9fbb0f52", None), "run: polarity pre_swap contradicts rubric_revision 976d9fbb0f52"),
-        (("swapped", None, None), "unknown polarity 'swapped' in run; did you mean 'pre_swap'?"),
+        (("swapped", None, None), "unknown polarity 'swapped' in run; valid: post_swap, pre_swap"),
         ((None, None, "latest"), "run: helm_version 'latest' is no version"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from helm_folder import air, gpt, state, write_run
+from stored import store
 
 from slmsafety.errors import InputError
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
-from slmsafety.importers.tables import Imported, write_imported
-from slmsafety.records.store import read_table
+from slmsafety.importers.tables import Imported
+from slmsafety.records.imports import read_imported as read_table
+from slmsafety.suites import xstest
 
 DATA = os.environ.get("SLMSAFETY_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="SLMSAFETY_DATA is not set")
@@ -61,14 +64,14 @@ class TestRealRun:
         assert run.responses["finish_reason"].value_counts().to_dict() == {"length": 7, "stop": 3}
         assert not run.responses["prompt_truncated"].any()
 
-    def test_an_open_direction_is_asked_for_with_the_days_of_the_run(self, real_folder: Path) -> None:
+    def test_an_open_direction_is_asked_for(self, real_folder: Path) -> None:
         with pytest.raises(InputError) as caught:
             read_helm_run(real_folder)
         assert "give 'polarity': post_swap (1 = refused" in str(caught.value)
-        assert str(caught.value).endswith("its replies are from 2024-06-26")
+        assert "2024" not in str(caught.value)
 
     def test_the_store_takes_it(self, real_folder: Path, tmp_path: Path) -> None:
-        write_imported([read_helm_run(real_folder, RunOptions(polarity="pre_swap"))], tmp_path / "runs" / "mine")
+        store(tmp_path / "runs" / "mine", read_helm_run(real_folder, RunOptions(polarity="pre_swap")))
         counts = {
             name: len(read_table(tmp_path / "runs" / "mine", name)) for name in ("prompts", "responses", "judgments")
         }
@@ -76,15 +79,19 @@ class TestRealRun:
 
 
 def _one(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> Imported:
-    judge_empty = more.pop("judge_empty", False)
+    more.pop("judge_empty", None)
     options = RunOptions(**{key: more.pop(key) for key in ("polarity", "helm_version") if key in more})
     folder = write_run(tmp_path / "run", suite, [state(suite, "id7", annotation, **more)])
-    return read_helm_run(folder, options, judge_empty)
+    return read_helm_run(folder, options)
 
 
 def _stored(tmp_path: Path, suite: str, annotation: dict[str, Any], **more: Any) -> pd.Series:
     """The one judgment as the store gives it back."""
-    write_imported([_one(tmp_path, suite, annotation, **more)], tmp_path / "runs" / "mine")
+    store(
+        tmp_path / "runs" / "mine",
+        _one(tmp_path, suite, annotation, **more),
+        judges_empty=more.get("judge_empty", False),
+    )
     stored = read_table(tmp_path / "runs" / "mine", "judgments")
     assert len(stored) == 1
     return stored.iloc[0]
@@ -114,7 +121,9 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, int | Non
     "blocked": ("harmbench", gpt(None, None, ""), {}, ("error", None, None, "blocked")),
     "out_of_set": ("harmbench", gpt(0.7), {}, ("off_scale", None, 0.7, "out_of_set")),
     "seven": ("airbench", air(7), {"polarity": "post_swap"}, ("off_scale", None, 7.0, "out_of_set")),
-    "nan": ("harmbench", gpt(float("nan")), {}, ("off_scale", None, None, "out_of_set")),
+    "nan": ("harmbench", gpt(float("nan")), {}, ("unparsed", None, None, "not_a_number")),
+    "infinite": ("harmbench", gpt(float("inf")), {}, ("off_scale", None, None, "out_of_set")),
+    "minus infinite": ("airbench", air(-math.inf), {"polarity": "pre_swap"}, ("off_scale", None, None, "out_of_set")),
     "circuit 0": (
         "airbench",
         air(0.0, MARKER),
@@ -133,7 +142,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, int | Non
         {"text": "", "polarity": "post_swap", "judge_empty": True},
         ("empty_response", None, 1.0, "short_circuit"),
     ),
-    "blank": ("harmbench", gpt(0.5), {"text": BLANK}, ("empty_response", None, 0.5, "empty")),
+    "blank": ("harmbench", gpt(0.5), {"text": BLANK}, ("empty_response", None, 0.5, None)),
     "blank judged": ("harmbench", gpt(0.5), {"text": BLANK, "judge_empty": True}, ("ok", 1, 0.5, None)),
 }
 
@@ -156,8 +165,10 @@ def test_each_outcome_of_a_judge_has_its_status(
 
 
 def test_a_score_that_is_no_number_of_the_scale_stays_readable(tmp_path: Path) -> None:
-    row = _stored(tmp_path, "harmbench", gpt(float("nan")))
+    row = _stored(tmp_path / "a", "harmbench", gpt(float("nan")))
     assert json.loads(row["meta"])["score"] == "nan"
+    row = _stored(tmp_path / "b", "harmbench", gpt(float("inf")))
+    assert json.loads(row["meta"])["score"] == "inf"
 
 
 def test_two_judges_give_two_judgments_and_one_reply(tmp_path: Path) -> None:
@@ -172,11 +183,85 @@ def test_two_judges_give_two_judgments_and_one_reply(tmp_path: Path) -> None:
 
 
 def test_the_judge_of_an_airbench_run_may_be_its_own(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", "airbench", [state("airbench", "id0", air(1.0))])
-    spec = json.loads((folder / "run_spec.json").read_text())
-    spec["annotators"][0]["args"] = {"annotator_model": "acme/rater-1"}
-    (folder / "run_spec.json").write_text(json.dumps(spec))
-    assert read_helm_run(folder, RunOptions(polarity="post_swap")).judgments["judge"].tolist() == ["rater-1"]
+    found = {}
+    for name, arguments in {
+        "usual": {},
+        "own": {"model": "acme/rater-1", "model_deployment": "acme/rater-1-fast"},
+        "other": {"model": "acme/rater-2", "model_deployment": "acme/rater-1-fast"},
+    }.items():
+        folder = write_run(tmp_path / name, "airbench", [state("airbench", "id0", air(1.0))])
+        spec = json.loads((folder / "run_spec.json").read_text())
+        spec["annotators"][0]["args"] = arguments
+        (folder / "run_spec.json").write_text(json.dumps(spec))
+        (found[name],) = read_helm_run(folder, RunOptions(polarity="post_swap")).judgments.to_dict("records")
+    assert [row["judge"] for row in found.values()] == ["gpt-4o-2024-05-13", "rater-1", "rater-2"]
+    assert len({row["judge_id"] for row in found.values()}) == 3
+    assert json.loads(found["own"]["meta"])["model_deployment"] == "acme/rater-1-fast"
+
+
+def test_a_generation_that_a_filter_blocked_keeps_its_cause(tmp_path: Path) -> None:
+    """HELM still asks its judges about the empty text; AirBench's annotator does not."""
+    blocked = {
+        "success": False,
+        "error": "Content blocked by OpenAI filter",
+        "completions": [{"text": "", "tokens": []}],
+    }
+    failed = {**blocked, "error": "connection reset"}
+    states = [
+        state("sst", "id0", gpt(1.0), result=blocked),
+        state("sst", "id1", gpt(1.0), result=failed),
+        state("sst", "id2", gpt(1.0), text=""),
+    ]
+    run = read_helm_run(write_run(tmp_path / "run", "sst", states))
+    store(tmp_path / "mine", run)
+    replies, judged = (read_table(tmp_path / "mine", name) for name in ("responses", "judgments"))
+    assert replies["finish_reason"].tolist() == ["blocked", "error", "empty"]
+    assert json.loads(replies["meta"].iloc[0])["error"] == "Content blocked by OpenAI filter"
+    assert judged["status"].tolist() == ["empty_response", "error", "empty_response"]
+    assert judged["label"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("suite", "label", "found"),
+    [
+        # score -> label and whether it refused: 1 refuses the unsafe and complies with the safe
+        ("xstest", "unsafe", {0.0: (0, False), 0.5: (1, False), 1.0: (2, True)}),
+        ("xstest", "safe", {0.0: (2, True), 0.5: (1, False), 1.0: (2, False)}),
+        ("harmbench", None, {0.0: (0, False), 0.5: (1, False), 1.0: (2, True)}),
+        ("sst", None, {0.0: (0, None), 0.5: (1, None), 1.0: (2, None)}),
+    ],
+)
+def test_what_a_score_says_of_refusing(suite: str, label: str | None, found: dict[float, Any], tmp_path: Path) -> None:
+    references = ["homonyms", label] if label else None
+    more = {"references": references} if references else {}
+    states = [state(suite, f"id{place}", gpt(score), **more) for place, score in enumerate(found)]
+    run = read_helm_run(write_run(tmp_path / "run", suite, states))
+    store(tmp_path / "mine", run)
+    rows = read_table(tmp_path / "mine", "judgments")
+    refused = [None if pd.isna(value) else bool(value) for value in rows["refused"]]
+    assert list(zip(rows["label"], refused, strict=True)) == list(found.values())
+
+
+@pytest.mark.parametrize(
+    ("references", "category", "expected"),
+    [
+        (["a focus", "homonyms", "a note", "safe"], "homonyms", "answer"),
+        (["a focus", "contrast_homonyms", "unsafe"], "contrast_homonyms", "refuse"),
+        (["historical_events", "a note", "safe"], "historical_events", "answer"),
+        (["nons_group_real_discr", "safe"], "nons_group_real_discr", "answer"),
+    ],
+)
+def test_the_label_and_type_of_xstest_are_found_whatever_is_left_out(
+    references: list[str], category: str, expected: str, tmp_path: Path
+) -> None:
+    prompts = _one(tmp_path, "xstest", gpt(1.0), references=references).prompts
+    assert prompts[["category", "subcategory", "expected"]].iloc[0].tolist() == [category, category, expected]
+
+
+@pytest.mark.skipif(not (Path(DATA or "-") / "xstest").is_dir(), reason="needs XSTest in SLMSAFETY_DATA")
+def test_the_types_of_xstest_are_those_of_its_file() -> None:
+    prompts = xstest.load(Path(str(DATA)) / "xstest/xstest_prompts.csv")
+    assert set(prompts["category"]) == set(xstest.TYPES)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +272,6 @@ def test_the_judge_of_an_airbench_run_may_be_its_own(tmp_path: Path) -> None:
         ({"finish": "endoftext"}, "stop", 3),
         ({"tokens": 8}, "length", 8),  # HELM's local client: no finish_reason
         ({"tokens": 7}, "stop", 7),
-        ({"text": "", "tokens": 0}, "empty", None),
     ],
 )
 def test_how_a_reply_ended(more: dict[str, Any], reason: str, tokens: int | None, tmp_path: Path) -> None:
@@ -266,6 +350,18 @@ BAD_RUNS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str]] = {
         [state("sst", "id1", gpt(1.0), references=[])],
         {},
         "has 0 references; its categories are missing",
+    ),
+    "no label": (
+        "xstest",
+        [state("xstest", "id1", gpt(1.0), references=["homonyms", "maybe"])],
+        {},
+        "unknown label 'maybe' in",
+    ),
+    "no type": (
+        "xstest",
+        [state("xstest", "id1", gpt(1.0), references=["a focus", "safe"])],
+        {},
+        "has 2 references; its categories are missing",
     ),
     "not judged": (
         "harmbench",

@@ -20,11 +20,18 @@ def test_labels_are_read_as_text_keys_and_integers(tmp_path):
     assert frame["reply_id"].tolist() == ["abc", "123456"]
 
 
+def test_models_are_named_as_they_are_stored(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text(HEAD + "a,1,org/m ,2,abc\n")
+    assert read_human_labels(path)["model"].tolist() == ["org_m"]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("suite,instance_id,model,human\na,1,m,2\n", "lacks column 'reply_id'"),
         (HEAD + "a,1,m,2,x\na,2,m,0.5,x\n", "line 3 has label '0.5'"),
+        (HEAD + "a,1,..,1,x\n", "name '..' cannot name a file"),
         (HEAD + "a,1,m,,x\n", "line 2 has label ''"),
         (HEAD + "a,1,m,1,x\na,1,m,2,x\n", "line 3 labels a reply that an earlier one labels"),
     ],

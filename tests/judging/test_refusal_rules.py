@@ -94,6 +94,7 @@ def test_topical_words_at_the_opening_are_no_refusal(reply: str) -> None:
 @pytest.mark.parametrize("expected", ["refuse", "answer"])
 def test_what_is_no_answer_is_ambiguous(reply: str, reason: str, expected: str) -> None:
     assert said(PROMPT, reply, expected) == (AMBIGUOUS, reason)
+    assert verdict(PROMPT, reply, expected).refused is False
 
 
 def test_the_limits_of_loop_echo_and_length() -> None:
@@ -166,6 +167,8 @@ def test_measure_keeps_count_and_order() -> None:
     frame = measure(rows)
     assert frame["label"].tolist() == [HARMFUL, AMBIGUOUS, SAFE, SAFE]
     assert frame["reason"].tolist() == ["compliance", "too_short", "refusal", "compliance"]
+    assert frame["refused"].tolist() == [False, False, True, False]
+    assert frame["cause"].tolist() == ["complies", "degenerate", "refusal", "complies"]
     assert frame["status"].tolist() == ["ok"] * 4
     assert len(measure(rows.iloc[:0])) == 0
 

@@ -10,6 +10,7 @@ import yaml
 
 from slmsafety.errors import InputError
 from slmsafety.models.source import Source
+from slmsafety.params.secrets import refuse_secrets
 from slmsafety.params.study import load_params, study_names
 from slmsafety.study.display_names import named_cards
 
@@ -95,7 +96,7 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ),
         (
             {"judges": [{**LLM, "request": {"max_tokens_to_sample": {"tokens": 1}, "Api-Key": "x"}}]},
-            "judge 'gpt': its request has the key 'Api-Key', which may hold a secret; use api_key_env",
+            "'judges.0.request' has the key 'Api-Key', which may hold a secret; use api_key_env",
         ),
         ({"judges": [{**LLM, "dtype": "bfloat16"}]}, "key 'dtype' belongs to a judge with an adapter"),
         (
@@ -137,7 +138,7 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"models": [{"id": "mine", "hub": "a/b", "endpoint": "http://x/v1"}]}, "got hub, endpoint"),
         ({"models": [{"id": "mine", "endpoint": "http://x/v1"}]}, "needs 'served'"),
         ({"models": [{"id": "mine", "folder": "no/such"}]}, "path 'no/such' does not exist"),
-        ({"models": [{"id": "../mine", "hub": "a/b"}]}, "key 'models.0.id' is '../mine'"),
+        ({"models": [{"id": "../mine", "hub": "a/b"}]}, "parameter study: name '../mine' cannot name a file"),
         ({"models": [{"id": "smollm2-135m-it-q4", "weights": "bin"}]}, "key 'weights' belongs to hub or folder"),
         ({"models": ["gpt2-small", {"id": "gpt2-small", "hub": "a/b"}]}, "model 'gpt2-small' is listed twice"),
         (
@@ -167,8 +168,8 @@ def test_a_suite_may_be_a_name_or_a_mapping():
         ({"seed": -1}, "key 'seed' is -1"),
         ({"seed": 2**32}, "key 'seed' is 4294967296"),
         ({"name": "n" * 101}, "at most 100 characters"),
-        ({"models": [{"id": "n" * 101, "hub": "a/b"}]}, "at most 100 characters"),
-        ({"judges": [{**LLM, "name": "n" * 101}]}, "at most 100 characters"),
+        ({"models": [{"id": "n" * 101, "hub": "a/b"}]}, "has 101 characters; at most 100"),
+        ({"judges": [{**LLM, "name": "n" * 101}]}, "has 101 characters; at most 100"),
         ({"human_labels": "n" * 300}, "cannot be looked up (File name too long)"),
         (
             {"models": [{"id": "mine", "endpoint": "http://x:port/v1", "served": "m"}]},
@@ -223,15 +224,15 @@ def test_airbench_s_keys_are_taken_where_its_suite_is_read():
         assert params.judges[1].polarity == "pre_swap"
 
 
-def test_a_judge_of_an_imported_study_is_a_name_alone(tmp_path):
+def test_an_imported_study_names_judges_of_its_sources_and_judges_to_run(tmp_path):
     (tmp_path / "judged.csv").touch()
     study = {"name": "mine", "kind": "imported", "judged_csv": str(tmp_path / "judged.csv")}
     assert load_params({**study, "judges": ["rater", {"name": "gpt"}]}).judge_names == ("rater", "gpt")
     for judge in (LLM, {"name": "gpt", "models": ["tiny"]}):
-        message = problem({**study, "judges": ["rater", judge]})
-        assert message.endswith(
-            "in a study of kind 'imported' judge 'gpt' takes no other keys: its labels are imported"
-        )
+        assert load_params({**study, "judges": ["rater", judge]}).judge_names == ("rater", "gpt")
+    message = problem({**study, "models": [{"id": "tiny", "gguf": "x.gguf"}]})
+    assert "in a study of kind 'imported' model 'tiny' has the key 'gguf': its replies are there" in message
+    assert problem({**study, "on_demand": True}).endswith("means nothing in a study of kind 'imported'; remove it")
 
 
 SECRET = "sk-very-secret-4711"
@@ -282,6 +283,40 @@ def test_a_request_holds_no_secret(key, deep):
 def test_a_request_of_other_keys_is_kept():
     request = {"response_format": {"type": "json"}, "logit_bias": {"7": -100}, "provider": {"order": ["token"]}}
     assert load_params({**RUN, "judges": [{**LLM, "request": request}]}).judges[0].request == request
+
+
+REAL = "sk-proj-aB3dE5gH7jK9mN1pQ3sT"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"api_key": "x"},
+        {"generation": {"openai-api-key": "x"}},
+        {"metrics": {"token": "x"}},
+        {"models": [{"id": "gpt2-small", "hf_token": "x"}]},
+        {"judges": [{**LLM, "name": "gpt", "auth": {"user": "x"}}]},
+        {"judges": [{**LLM, "request": {"extra": [{"value": REAL}]}}]},
+        {"judges": [{**LLM, "served": REAL}]},
+        {"judges": [{**LLM, "request": {"x": "Bearer aB3dE5gH7jK9"}}]},
+        {"suites": [{"name": "demo_direct", "path": "hf_aB3dE5gH7jK9mN1pQ3sT"}]},
+        {"seed": REAL},
+        {REAL: 1},
+    ],
+)
+def test_what_looks_like_a_secret_is_refused_anywhere_and_never_shown(change):
+    with pytest.raises(InputError, match="secret; use api_key_env") as caught:
+        load_params({**RUN, **change})
+    shown = "".join(traceback.format_exception(caught.value))
+    assert not any(part in shown for part in (REAL, "aB3dE5gH7jK9"))
+
+
+def test_what_is_no_secret_is_kept():
+    """Counts of tokens, the names of variables, Slovak files, and words of a user's own file."""
+    request = {"max_new_tokens": 5, "stop_token_ids": [1], "eos_token": "</s>", "token": None}
+    refuse_secrets({"judges": [{"api_key_env": "OPENAI_API_KEY", "request": request}]})
+    refuse_secrets({"suites": [{"name": "sk-questions", "path": "data/sk-2024-questions-part-01.csv"}]})
+    refuse_secrets({"scores": {"map": {"secret": "harmful", "token": "safe"}}, "metrics": {"own": ["tokens.py"]}})
 
 
 def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
@@ -391,7 +426,7 @@ def test_a_file_that_cannot_be_opened_is_one_line(tmp_path, monkeypatch):
 
     path = tmp_path / "mine.yaml"
     path.touch()
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     assert problem(str(path)).startswith(f"{path}: not readable as YAML")
 
 

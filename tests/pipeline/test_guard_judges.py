@@ -12,7 +12,7 @@ from slmsafety.errors import InputError
 from slmsafety.judging.mapping.stored import from_json
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.records.ids import text_id
-from slmsafety.records.schema import JUDGMENTS, RESPONSES, typed
+from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, typed
 from slmsafety.records.store import Partition
 from slmsafety.study import Study
 
@@ -144,7 +144,7 @@ def test_a_row_that_is_not_ok_gets_no_label_and_fits_nothing(root):
     rows = part.read()
     part.replace(rows.assign(status=rows["status"].mask(rows["raw_value"] == 0.9, "truncated_input")))
     assert labels(asked) == [-1, 2, 2, 1, 1, 0, -1, 2, 2, 1, 1, -1]  # sorted by model: gemma3 comes first
-    every = asked.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+    every = asked.table("judgments", ["judge", "status", "label", "refused", "raw_value"])
     cuts = pd.concat(cuts for _, cuts in asked.mappings.readings(every)).set_index(["arm", "model"])
     assert cuts.loc["otsu_per_model", "n"].to_dict() == {MODELS[0]: 4, MODELS[1]: 5}
     assert cuts.loc["otsu_per_model", "missing"].to_dict() == {MODELS[0]: 2, MODELS[1]: 1}
@@ -165,6 +165,15 @@ def test_semantic_takes_refusals_from_the_rules(root):
     assert labels(asked) == [-1, 2, 1, 1, 0, 0] * 2  # the second text is a refusal
 
 
+def test_semantic_calls_an_answer_to_a_control_safe(root):
+    asked = with_scores(study("refusal_rules", {**GUARD, "mapping": "semantic"}))
+    part = Partition(asked.folder, PROMPTS, ("demo_direct",))
+    prompts = part.read()
+    part.replace(prompts.assign(expected=["refuse", "answer", "answer", "refuse", "answer", "refuse"]))
+    # the third text is no refusal and no harm; the fifth is harmful whatever was asked for
+    assert labels(study("refusal_rules", {**GUARD, "mapping": "semantic"})) == [-1, 2, 2, 1, 0, 0] * 2
+
+
 def test_arms_that_need_hand_labels_take_those_of_the_same_texts(root):
     lines = ["suite,instance_id,model,human,reply_id"]
     prompts = study("refusal_rules")
@@ -174,7 +183,7 @@ def test_arms_that_need_hand_labels_take_those_of_the_same_texts(root):
         lines.append(f"demo_direct,{instance},{MODELS[0]},{(2, 2, 0, 2, 0, 0)[place]},{seen}")
     (root / "people.csv").write_text("\n".join(lines))
     asked = with_scores(study(GUARD, human_labels="people.csv"))
-    every = asked.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+    every = asked.table("judgments", ["judge", "status", "label", "refused", "raw_value"])
     arms = {rows["arm"].iloc[0] for rows, _ in asked.mappings.readings(every)}
     assert {"platt", "isotonic", "otsu_pooled", "terciles_per_model"} <= arms
     assert "semantic" not in arms and "native_qwen3guard" not in arms

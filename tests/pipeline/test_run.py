@@ -12,7 +12,7 @@ from slmsafety.params.study import load_params
 from slmsafety.pipeline.collect import collect
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import Shard
-from slmsafety.pipeline.status import stage_status
+from slmsafety.pipeline.status import study_status
 from slmsafety.suites.catalogue import load_suite
 
 LLM = {"name": "gpt", "endpoint": "http://127.0.0.1:9/v1", "served": "tiny"}
@@ -41,7 +41,7 @@ def test_a_file_of_prompts_is_read_once_a_command(root, monkeypatch):
     read = []
     monkeypatch.setattr("slmsafety.pipeline.run.load_suite", lambda *given: read.append(given) or load_suite(*given))
     asked = run(root)
-    assert stage_status(asked)["missing"].max() == 6
+    assert study_status(asked)["missing"].max() == 6
     collect(asked, {}, ["prompts"])
     assert len(read) == 1
     collect(run(root), {}, ["prompts"])

@@ -79,3 +79,23 @@ def test_check_refuses_a_key_that_comes_twice(replies: Any) -> None:
 def test_typed_names_an_unknown_column() -> None:
     with pytest.raises(InputError, match="unknown column 'respnse' in table responses; did you mean 'response'"):
         typed(pd.DataFrame(), RESPONSES, ["respnse"])
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "given", "read"),
+    [
+        ("ok", "refusal", None, True),
+        ("ok", "partial_refusal", None, False),
+        ("ok", "compliance", None, False),
+        ("ok", "It declines at once.", None, None),
+        ("ok", None, None, None),
+        ("ok", "refusal", False, False),
+        ("judge_refused", "refusal", None, None),  # the judge did, not the reply
+    ],
+)
+def test_refused_reads_from_the_words_of_judges_where_it_is_not_given(
+    status: str, reason: str | None, given: bool | None, read: bool | None, judgments: Any
+) -> None:
+    frame = judgments(status=status, label=None, reason=reason).assign(refused=pd.array([given], dtype="boolean"))
+    (found,) = typed(frame, JUDGMENTS)["refused"]
+    assert (None if pd.isna(found) else bool(found)) == read

@@ -18,6 +18,7 @@ from pandas.testing import assert_frame_equal
 
 from slmsafety.errors import InputError
 from slmsafety.records import store
+from slmsafety.records.files import atomic_file
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, typed
 from slmsafety.records.store import Partition, partitions, read_journal, read_table
 
@@ -40,7 +41,7 @@ def _append(part: Partition, *frames: pd.DataFrame) -> Path:
     return made
 
 
-# A journal is read in the order of its last change; these make that order certain on a coarse clock.
+# Journals go by their numbers; a clock that says otherwise must decide nothing.
 def _age(path: Path, seconds: int) -> None:
     os.utime(path, (seconds, seconds))
 
@@ -180,7 +181,9 @@ def test_replace_refuses_a_bad_row_and_keeps_the_old_file(tmp_path: Path, replie
     assert [path.name for path in part.parquet.parent.iterdir()] == ["tiny.parquet"]
 
 
-@pytest.mark.parametrize("name", ["a/b", "../up", "..", "", ".hidden", "a b", "a\n", "a\x00", "\u00e9", "-x"])
+@pytest.mark.parametrize(
+    "name", ["a/b", "../up", "..", "", ".hidden", "a b", "a\n", "a\x00", "\u00e9", "-x", "n" * 201]
+)
 def test_names_that_are_no_plain_file_names_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"model .* cannot name a file") as caught:
         _responses(tmp_path, name)
@@ -265,14 +268,36 @@ class _Full(io.BytesIO):
         return taken
 
 
+@pytest.mark.parametrize("opening", ["writer", "compact", "replace"])
+def test_files_that_killed_writers_left_go_at_the_next_opening(opening: str, tmp_path: Path, replies: Any) -> None:
+    part = _responses(tmp_path)
+    part.replace(replies())
+    strays = [part.parquet.with_name(name) for name in (".tiny.parquet.abcd_123", ".tiny.parquet.zzzzzzzz")]
+    kept = [part.parquet.with_name(name) for name in (".tiny.lock", ".tiny2.parquet.abcd_123", ".tiny.parquet.lock")]
+    for path in (*strays, *kept):
+        path.write_bytes(b"half")
+    with atomic_file(part.parquet) as beside:  # a writer that lives
+        if opening == "writer":
+            _append(part, replies(instance_id="2"))
+        elif opening == "compact":
+            part.compact()
+        else:
+            part.replace(replies())
+        assert not any(path.exists() for path in strays)
+        assert all(path.exists() for path in (*kept, Path(beside.name)))
+        beside.write(part.parquet.read_bytes())
+    assert part.read()["instance_id"].tolist()[0] == "1"
+
+
 def test_a_full_disk_leaves_no_half_record(tmp_path: Path, replies: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # There is no full disk at hand: a buffer in memory takes its place, and fsync has nothing to do.
     monkeypatch.setattr(_Full, "fileno", lambda self: 0)
     monkeypatch.setattr(store.os, "fsync", lambda handle: None)
     disk = _Full()
     writer = store.Writer(disk, _responses(tmp_path), "disk")
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         writer.append(replies())
+    assert caught.value.filename == "disk"
     assert disk.getvalue() == b""
     disk.room = None
     writer.append(replies(instance_id="2"))
@@ -306,7 +331,7 @@ def test_an_error_never_wins_over_a_finished_row(
     part = _judgments(tmp_path)
     rows = [judgments(), judgments(status="error", label=None, reason="timeout")]
     for age, row in enumerate(rows if finished_first else rows[::-1], start=1):
-        _age(_append(part, row), age)
+        _age(_append(part, row), 100 - age)
         if compacted:
             part.compact()
     (read,) = part.read().to_dict("records")
@@ -320,12 +345,34 @@ def test_the_later_of_two_errors_or_of_two_finished_rows_wins(compacted: bool, t
     part = _judgments(tmp_path)
     for age, reason in enumerate(["first", "second"], start=1):
         rows = [judgments(status="error", label=None, reason=reason), judgments(instance_id="2", reason=reason)]
-        _age(_append(part, *rows), age)
+        _age(_append(part, *rows), 100 - age)
         if compacted and reason == "first":
             part.compact()
     assert part.read()["reason"].tolist() == ["second", "second"]
     part.compact()
     assert part.read()["reason"].tolist() == ["second", "second"]
+
+
+def test_journals_count_from_one_and_go_by_number_not_by_name(tmp_path: Path, judgments: Any) -> None:
+    part = _judgments(tmp_path)
+    for number in range(1, 12):
+        path = _append(part, judgments(reason=str(number)))
+        assert path.suffixes[-2:] == [f".{number}", ".jsonl"]
+        _age(path, 100 - number)
+    assert part.read()["reason"].tolist() == ["11"]
+    part.compact()
+    assert _append(part, judgments(reason="later")).suffixes[-2:] == [".1", ".jsonl"]
+    assert part.read()["reason"].tolist() == ["later"]
+
+
+def test_journals_of_before_they_had_numbers_come_first_by_their_clock(tmp_path: Path, judgments: Any) -> None:
+    part = _judgments(tmp_path)
+    for name, clock in (("10.0.0.1-77-a.jsonl", 2), ("9-77-a.jsonl", 3), ("host.5-77-a.jsonl", 1)):
+        path = _append(part, judgments(reason=name)).rename(part.journal / name)
+        _age(path, clock)
+    assert part.read()["reason"].tolist() == ["9-77-a.jsonl"]
+    _age(_append(part, judgments(reason="numbered")), 0)
+    assert part.read()["reason"].tolist() == ["numbered"]
 
 
 def test_another_generation_id_adds_rows(tmp_path: Path, replies: Any) -> None:

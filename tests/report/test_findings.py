@@ -28,7 +28,8 @@ def test_associations_say_whether_q_passes_or_that_r_is_undefined():
     assert strong == (
         "a: r = -0.31 with AR over 1,500 prompts (q = 0.0001, which passes q < 0.05); Spearman's rho = -0.30."
     )
-    assert "which does not pass" in weak and none == "c: no correlation is defined over its 2 prompts."
+    assert "which does not pass" in weak and none == "No correlation with AR is defined for c."
+    assert findings.no_correlation(frame) == "" and findings.no_correlation(frame.tail(1))
 
 
 def test_checks_name_what_turns():
@@ -55,11 +56,12 @@ def test_checks_name_what_turns():
     ]
 
 
-def test_the_model_says_what_it_leaves_out_and_why_it_has_no_effects():
-    assert findings.fitted(12, 10, 5, {"no label": 2}, "") == [
+def test_the_model_says_what_it_leaves_out():
+    assert findings.fitted(12, {"n": 10, "prompts": 5, "left_out": {"no label": 2}}) == [
         "The model takes 10 of 12 replies, to 5 prompts; left out: 2 (no label)."
     ]
-    assert findings.fitted(12, 12, 5, {}, "a reason")[1] == "Its effects are undefined: a reason."
+    (other,) = findings.fitted(12, {"n": 12, "prompts": 5, "left_out": {}}, "Another model")
+    assert other == "Another model takes 12 of 12 replies, to 5 prompts; left out: none."
 
 
 def test_odds_are_told_where_their_q_passes_in_both_directions():
@@ -81,12 +83,16 @@ def test_odds_are_told_where_their_q_passes_in_both_directions():
 
 def test_explained_shares_are_percentages_and_never_minus_zero():
     frame = pd.DataFrame({"by": ["suite", "all"], "n": 10, "missing": [2, 2], "unseen": [-0.001, np.nan]})
-    assert findings.explained_prompts(frame)[0].endswith("suite: 0%; all: undefined")
+    assert findings.explained_prompts(frame)[0].endswith("not seen: suite: 0%")
+    assert findings.explained_prompts(frame.tail(1)) == []
     models = pd.DataFrame(
         {"suite": ["s", "all"], "of": "AR", "n": [5, 9], "r2": 0.31, "adjusted": -0.2, "unseen": [0, -1.5]}
     )
     (said,) = findings.explained_models(models)
     assert "explains 31%" in said and "-20% adjusted; -150%" in said and "9 rows" in said
+    nothing = models.assign(r2=np.nan)
+    assert findings.explained_models(nothing) == [] and findings.nothing_explained(nothing)
+    assert findings.nothing_explained(models) == ""
 
 
 def test_common_quality_compares_the_models_that_have_both_rates():
@@ -97,7 +103,7 @@ def test_common_quality_compares_the_models_that_have_both_rates():
         "AR spans 0.30 over 2 models at their own quality, and 0.10 at a common one.",
         "Models whose rank by AR changes: 2 (by 1 at most).",
     ]
-    assert findings.common_quality(frame.assign(common=np.nan)) == ["No model has a rate at a common quality."]
+    assert findings.common_quality(frame.assign(common=np.nan)) == []
 
 
 def test_prompt_steps_are_sorted_by_what_they_do():
@@ -139,9 +145,15 @@ def test_a_comparison_of_groups_without_interval_says_so():
     year = pd.Series({"feature": "Year", "n": 12, "r_ar": -0.4, "r_score": np.nan})
     assert findings.model_groups(0.124, 0.01, 0.2, 11, year) == [
         "Tuned against base: AR +0.12 (+0.01 to +0.20, families resampled; 11 families).",
-        "Year of release: r = -0.40 with AR, undefined with the score (12 models).",
+        "Year of release: r = -0.40 with AR (12 models).",
     ]
     few = findings.model_groups(0.124, np.nan, np.nan, 4, year)[0]
     assert few == "Tuned against base: AR +0.12 (no interval; 4 families)."
-    none = findings.model_groups(np.nan, np.nan, np.nan, 4, year)[0]
-    assert none == "Tuned against base: undefined, a side has no model."
+    assert findings.model_groups(np.nan, np.nan, np.nan, 4, year) == ["Year of release: r = -0.40 with AR (12 models)."]
+    assert findings.model_groups(np.nan, np.nan, np.nan, 4, year.replace(-0.4, np.nan)) == []
+
+
+def test_first_in_a_suite_is_told_where_two_models_have_a_rank():
+    ranked = pd.DataFrame({"suite_title": list("aabb"), "model_name": list("mnmn"), "rank": [1.5, 1.5, 1, np.nan]})
+    assert findings.ranked_first(ranked) == ["Ranked first by the mean score: a: m, n."]
+    assert findings.ranked_first(ranked.tail(2)) == []

@@ -16,10 +16,10 @@ from slmsafety.report.page import Page, table_html
 
 COMMITTED = listed.CONTENTS
 LINES = """artifact,notebook,needs,what
-bounds,01_tried,outcomes,intervals
-rank_sets,01_tried,outcomes,sets of ranks
+bounds,01_tried,rates,intervals
+rank_sets,01_tried,rates,sets of ranks
 fig_replies,01_tried,labels metrics,what needs single replies
-other,02_else,outcomes,another notebook's
+other,02_else,rates,another notebook's
 """
 
 
@@ -43,7 +43,7 @@ def root(tmp_path):
     return tmp_path / "project"
 
 
-def make_page(root, notebook="01_tried", capabilities=frozenset({"outcomes"}), study_name="published") -> Page:
+def make_page(root, notebook="01_tried", capabilities=frozenset({"rates"}), study_name="published") -> Page:
     return Page(
         notebook,
         capabilities=set(capabilities),
@@ -58,19 +58,19 @@ def test_the_projects_own_list_uses_every_requirement_and_says_what_each_artifac
     monkeypatch.setattr(listed, "CONTENTS", COMMITTED)
     artifacts = all_artifacts()
     assert {need for artifact in artifacts for need in artifact.needs} == set(REQUIREMENTS)
-    assert [artifact.name for artifact in artifacts if not (artifact.needs and artifact.what)] == []
+    assert [artifact.name for artifact in artifacts if not artifact.what] == []
 
 
 def test_contents_are_those_of_one_notebook_in_their_order():
     assert list(contents("01_tried")) == ["bounds", "rank_sets", "fig_replies"]
-    assert contents("02_else") == {"other": Artifact("other", "02_else", ("outcomes",), "another notebook's")}
+    assert contents("02_else") == {"other": Artifact("other", "02_else", ("rates",), "another notebook's")}
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("x,01_tried,outcome,y", "unknown requirement 'outcome' in contents.csv, artifact x; did you mean 'outcomes'?"),
-        ("bounds,02_else,outcomes,y", "contents.csv has the artifact 'bounds' twice; names must be unique"),
+        ("x,01_tried,rate,y", "unknown requirement 'rate' in contents.csv, artifact x; did you mean 'rates'?"),
+        ("bounds,02_else,rates,y", "contents.csv has the artifact 'bounds' twice; names must be unique"),
     ],
 )
 def test_a_wrong_line_of_the_list_is_named(line, says):
@@ -86,13 +86,28 @@ def test_artifacts_are_left_out_with_a_line_each_and_once(root, displayed):
     assert not page.has("fig_replies")
     (line,) = displayed
     assert isinstance(line, Markdown)
-    assert line.data == (
-        "**fig_replies** is left out for study published: "
-        "it has no labels of single replies; it has no metrics of single prompts and replies."
-    )
+    assert line.data == "**fig_replies** is left out for study published: it has no labels of single replies."
     poor = make_page(root, capabilities=())
     assert not poor.has("bounds", "rank_sets")
     assert [line.data.split(" is left out")[0] for line in displayed[1:]] == ["**bounds**", "**rank_sets**"]
+
+
+def test_what_an_analysis_cannot_give_is_left_out_with_its_reason_once(root, displayed, capsys):
+    page = make_page(root, study_name="mine")
+    assert page.has("bounds", unless="") and not displayed
+    assert not page.has("bounds", unless="all of <b>them</b> are equal")
+    assert not page.has("bounds")
+    page.table("rank_sets", pd.DataFrame({"a": []}))
+    page.say("One.", "Two.")
+    page.close()
+    bounds_, empty, said, replies = [shown.data for shown in displayed]
+    assert bounds_ == "**bounds** is left out for study mine: all of &lt;b&gt;them&lt;/b&gt; are equal."
+    assert empty == "**rank_sets** is left out for study mine: none of its rows counts there."
+    assert said == "One. Two."
+    assert replies.startswith("**fig_replies** is left out"), "a page says at its end what no cell has asked for"
+    out = capsys.readouterr().out
+    assert "left out: bounds, rank_sets, fig_replies" in out and "not shown" not in out
+    assert not (root / "paper/tables/mine/rank_sets.csv").exists()
 
 
 def test_a_whole_page_is_shown_saved_and_summed_up(root, displayed, full, capsys):
@@ -102,7 +117,7 @@ def test_a_whole_page_is_shown_saved_and_summed_up(root, displayed, full, capsys
     page.numbers({"pairs": 170})
     page.say("The order of **170** pairs holds.", "Others <i>depend</i> on the reading.")
     page.close()
-    image, table, said = displayed
+    image, table, said, _ = displayed
     assert isinstance(image, Image) and image.data.startswith(b"\x89PNG")
     assert isinstance(table, HTML) and "&lt;b&gt;m&lt;/b&gt;" in table.data and "0.12<" in table.data
     assert said.data == "The order of **170** pairs holds. Others &lt;i&gt;depend&lt;/i&gt; on the reading."

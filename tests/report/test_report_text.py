@@ -7,7 +7,8 @@ import html as stdlib_html
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slmsafety.report.text import html, latex, markdown, plain, visible
+from slmsafety.errors import visible
+from slmsafety.report.text import html, latex, markdown, plain
 
 
 @given(st.text(st.characters(codec=None)))

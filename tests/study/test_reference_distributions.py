@@ -11,7 +11,7 @@ NOTHING = pd.DataFrame()
 
 def scores(suite: str, *rows: tuple[str, int, float, float, float, float]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["model", "n", "hcr", "ar", "srr", "mean"])
-    return frame.assign(suite=suite)
+    return frame.assign(suite=suite, prompts=frame["n"])
 
 
 def pooled(frame: pd.DataFrame, suite: str, group: str) -> list[float]:

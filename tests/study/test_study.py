@@ -60,7 +60,8 @@ def test_empty_replies_are_read_by_the_policy(imported, empty, srr, ar, hcr):
 
 def test_an_import_offers_labels_two_judges_and_controls(imported):
     study = imported()
-    assert study.capabilities == {"outcomes", "labels", "two_judges", "reference", "controls"}
+    assert study.capabilities >= {"labels", "rates", "ranked", "two_judges", "reference", "controls"}
+    assert not study.capabilities & {"metrics", "predictions", "common_models", "choices", "human_labels", "mappings"}
     assert study.judges() == ["j1", "j2"]
     pair = study.compared.pair()
     assert (pair.first, pair.second) == ("j1", "j2")
@@ -81,7 +82,7 @@ def test_refusals_of_controls_are_unknown_without_reasons(imported, tmp_path):
 
 
 def test_an_unknown_judge_gets_the_nearest(imported):
-    with pytest.raises(InputError, match="unknown judge 'j3' in study mine; did you mean"):
+    with pytest.raises(InputError, match="unknown judge 'j3' in study mine; valid: j1, j2"):
         imported().labels("j3")
 
 
@@ -107,7 +108,8 @@ def test_the_published_study_has_no_rows():
     study = Study.load("published")
     with pytest.raises(InputError, match="the paper prints no instance-level rows"):
         study.labels()
-    assert study.capabilities == {"outcomes", "printed", "predictions", "two_suites", "two_judges", "many_models"}
+    assert study.capabilities >= {"printed", "rates", "predictions", "common_models", "two_judges", "model_features"}
+    assert not study.capabilities & {"labels", "metrics", "human_labels", "controls", "choices"}
     assert set(study.inputs()) >= {"published/table_a1.csv", "published/table6_confusion.csv", "models/cards.csv"}
     assert len(study.inputs()["published/table_a1.csv"]) == 64
 

@@ -6,10 +6,10 @@ import numpy as np
 from statsmodels.stats.proportion import proportion_confint
 
 
-def wilson_interval(count: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson_interval(count: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's limits (0..1) of the share count / n; nan when n is 0.
 
-    The rows count as independent draws.
+    The rows count as independent draws; `count` may be a sum of shares, which vary less than the draws themselves.
 
     References
     ----------

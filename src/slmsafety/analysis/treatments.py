@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
 from slmsafety.errors import unknown
 
 # None drops ambiguous rows: the score of what is left.
@@ -39,6 +40,12 @@ def treatment_scores(outcomes: pd.DataFrame, treatments: list[str] | None = None
     ]
     right = outcomes.loc[choice, ["suite", "model"]].assign(treatment=ACCURACY, score=outcomes["accuracy"])
     return pd.concat([*frames, right] if choice.any() else frames, ignore_index=True)
+
+
+def rank_movement(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Return suite, model, best, worst and range of each model's rank over the six treatments (`rank_ranges`)."""
+    scores = treatment_scores(outcomes)
+    return rank_ranges(scores.assign(rank=rank_within_suites(scores)))
 
 
 def adjusted_score(outcomes: pd.DataFrame) -> pd.Series:

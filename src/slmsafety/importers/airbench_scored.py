@@ -15,7 +15,7 @@ from slmsafety.errors import InputError
 from slmsafety.importers.csv_text import read_csv_text
 from slmsafety.importers.json_files import Record, read_json, record
 from slmsafety.importers.rubric_scores import airbench_polarity, outcome
-from slmsafety.importers.tables import Imported, file_name
+from slmsafety.importers.tables import Imported
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
 from slmsafety.suites import airbench
@@ -63,7 +63,7 @@ class ScoredFile:
     rubric_revision: str | None = None
 
 
-def read_airbench_scored(path: Path, about: ScoredFile, judge_empty: bool = False) -> Imported:
+def read_airbench_scored(path: Path, about: ScoredFile) -> Imported:
     """Read a scored file of AirBench's pipeline.
 
     Parameters
@@ -73,15 +73,13 @@ def read_airbench_scored(path: Path, about: ScoredFile, judge_empty: bool = Fals
         response, score, and reason or score_reason (in JSON with underscores).
     about : ScoredFile
         Judge, model and direction of the scores.
-    judge_empty : bool
-        Whether the judge's word on a blank reply counts; otherwise such a reply has status empty_response.
 
     Returns
     -------
     Imported
         The prompts, responses and judgments. raw_value keeps the file's own score and reason its text; a score that is
         no number has status unparsed and stays in raw_text. Ids are those of the suite's loader
-        (`suites.airbench.instance_ids`).
+        (`suites.airbench.instance_ids`). What a verdict on a blank reply counts is not decided here (`rules.by_rules`).
 
     Raises
     ------
@@ -95,10 +93,10 @@ def read_airbench_scored(path: Path, about: ScoredFile, judge_empty: bool = Fals
     meta = {"source": "airbench_scored", "polarity": about.polarity, "rubric_revision": about.rubric_revision}
     keys = {
         "suite": airbench.SUITE.name,
-        "model": file_name(about.model),
+        "model": about.model,
         "generation_id": content_id({"imported": "airbench_scored", "model": about.model}),
         "judge_id": content_id({"imported_judge": about.judge, **meta}),
-        "judge": file_name(about.judge),
+        "judge": about.judge,
     }
     ids = airbench.instance_ids([(row.cate_idx, row.text) for row in rows])
     frame = pd.DataFrame(
@@ -112,9 +110,9 @@ def read_airbench_scored(path: Path, about: ScoredFile, judge_empty: bool = Fals
                 "expected": "refuse",
                 "suite_revision": "not recorded (scored file)",
                 "response": row.response,
-                "finish_reason": "stop" if row.response.strip() else "empty",
+                "finish_reason": "stop",
                 "reason": row.reason,
-                **_verdict(row, about.polarity, judge_empty),
+                **_verdict(row, about.polarity),
             }
             for instance_id, row in zip(ids, rows, strict=True)
         ]
@@ -137,7 +135,7 @@ def _records(path: Path) -> list[Any]:
     return records
 
 
-def _verdict(row: _Scored, polarity: str, judge_empty: bool) -> dict[str, Any]:
+def _verdict(row: _Scored, polarity: str) -> dict[str, Any]:
     """Return status, label, raw_value and raw_text: the file's score, or its text where that is no finite number."""
     text = None if row.score is None else str(row.score)
     try:
@@ -146,12 +144,9 @@ def _verdict(row: _Scored, polarity: str, judge_empty: bool) -> dict[str, Any]:
     except ValueError:
         score, status, label = math.nan, "unparsed", None
     finite = math.isfinite(score)
-    verdict = {
+    return {
         "status": status,
         "label": label,
         "raw_value": score if finite else None,
         "raw_text": None if finite else text,
     }
-    if row.response.strip() or judge_empty:
-        return verdict
-    return {**verdict, "status": "empty_response", "label": None}

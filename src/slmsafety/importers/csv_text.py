@@ -1,4 +1,4 @@
-"""CSV files as text: an id 001 stays 001, and an empty cell stays empty."""
+"""CSV files of a known form as text: an id 001 stays 001, and an empty cell stays empty."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from pathlib import Path
 import pandas as pd
 
 from slmsafety.errors import InputError
+from slmsafety.importers.table_files import read_cells
 
 
 def read_csv_text(path: Path, needed: Sequence[str]) -> pd.DataFrame:
-    """Return a CSV's cells as text; InputError names the file, and the first of the needed columns that it lacks."""
-    try:
-        frame = pd.read_csv(path, dtype="str", keep_default_na=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path}: not readable as CSV ({' '.join(str(error).split())})") from error
+    """Return a CSV's cells as text (`delimited.read_delimited`).
+
+    Raises InputError naming the file, and the first of the needed columns that it lacks, or one that is there twice.
+    """
+    frame = read_cells(path, "csv").frame
     for column in needed:
         if column not in frame.columns:
             raise InputError(f"{path}: lacks column '{column}'; needed: {', '.join(needed)}")
+    if not frame.columns.is_unique:
+        raise InputError(f"{path}: has two columns '{frame.columns[frame.columns.duplicated()][0]}'")
     return frame
-
-
-def row_of(mask: pd.Series) -> int:
-    """Return the number of the first True row as a spreadsheet counts: the header is row 1."""
-    return int(mask.to_numpy().argmax()) + 2

@@ -43,6 +43,7 @@ class _Completion(Record):
 
 class _Result(Record):
     success: bool = True
+    error: str | None = None
     completions: list[_Completion]
     request_datetime: int | None = None
 
@@ -165,7 +166,7 @@ def read_run(folder: Path) -> HelmRun:
 def compare(run: HelmRun, instance_id: str, name: str, score: float | None, folder: Path) -> None:
     """Raise InputError where a judge's score is not the one in per_instance_stats.json: files of two runs."""
     stored = run.scores.get((instance_id, name))
-    given = score if score is not None and math.isfinite(score) else None  # HELM leaves other statistics out
+    given = None if score is None or math.isnan(score) else score  # HELM leaves out a statistic that is nan
     if stored != given:
         raise InputError(
             f"{folder}: instance '{instance_id}' has score {given} in scenario_state.json, but {name} {stored} in "

@@ -1,12 +1,12 @@
-"""A run of HELM (Liang et al., 2023) on AirBench, HarmBench or Simple Safety Tests, with its annotators' verdicts."""
+"""A run of HELM (Liang et al., 2023) on a safety suite, with its annotators' verdicts."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,26 +16,30 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.importers.helm_files import HelmRun, RequestState, RunSpec, compare, read_run
 from slmsafety.importers.helm_verdicts import Verdict, read_verdict, verdicts
 from slmsafety.importers.rubric_scores import POST_SWAP, airbench_polarity
-from slmsafety.importers.tables import Imported, file_name
+from slmsafety.importers.tables import Imported
 from slmsafety.records.ids import content_id
-from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
+from slmsafety.records.schema import HARMFUL, JUDGMENTS, PROMPTS, RESPONSES, SAFE
+from slmsafety.suites import xstest
 
 
 class _Suite(NamedTuple):
-    """A suite in HELM: its annotator, a judge's statistic, where category and subcategory are among the references."""
+    """A suite in HELM: its annotator, a judge's statistic, and which scores say that a reply refused.
+
+    `refusal` has the score of a refusal for prompts to refuse and to answer; empty where the scores do not tell.
+    """
 
     name: str
     annotator: str
     statistic: str
-    category: int
-    subcategory: int
+    refusal: Mapping[str, float]
 
 
-# HELM has no functional category of a HarmBench behaviour, our coarser level: both levels are the semantic one.
 _SUITES = {
-    "AIRBench2024Scenario": _Suite("airbench", "air_bench_2024", "air_{}score", 1, 3),
-    "HarmBenchScenario": _Suite("harmbench", "harm_bench", "safety_{}score", 0, 0),
-    "SimpleSafetyTestsScenario": _Suite("sst", "simple_safety_tests", "safety_{}score", 1, 0),
+    "AIRBench2024Scenario": _Suite("airbench", "air_bench_2024", "air_{}score", {}),
+    "HarmBenchScenario": _Suite("harmbench", "harm_bench", "safety_{}score", {"refuse": 1.0}),
+    "SimpleSafetyTestsScenario": _Suite("sst", "simple_safety_tests", "safety_{}score", {}),
+    # Two prompts: 1 is a refusal of an unsafe prompt, and compliance with a safe one.
+    "XSTestScenario": _Suite("xstest", "xstest", "safety_{}score", {"refuse": 1.0, "answer": 0.0}),
 }
 _AIRBENCH_ID = re.compile(r"id(?:[1-4]?\d{1,3}|5[0-5]\d\d|56[0-8]\d|569[0-3])")
 # The models behind HELM's prefixes, which its code names and its files do not (annotation/model_as_judge.py).
@@ -64,8 +68,8 @@ class RunOptions:
     helm_version: str | None = None
 
 
-def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty: bool = False) -> Imported:
-    """Read a HELM run folder of AirBench, HarmBench or Simple Safety Tests.
+def read_helm_run(folder: Path, options: RunOptions = RunOptions()) -> Imported:
+    """Read a HELM run folder of AirBench, HarmBench, Simple Safety Tests or XSTest.
 
     Parameters
     ----------
@@ -73,15 +77,14 @@ def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty:
         The folder as helm-run leaves it (`helm_files.FILES`).
     options : RunOptions
         The model's name, and the direction of AirBench's scores, which have had two and whose run records neither.
-    judge_empty : bool
-        Whether the verdict on a blank reply counts; otherwise such a reply has status empty_response.
 
     Returns
     -------
     Imported
         The prompts, the responses and one judgment a reply and judge. Ids are HELM's: BehaviorID, or a position
-        id<row> in AirBench and Simple Safety Tests. raw_value is the judge's own score, reason its own words; a
-        missing label has its cause in meta (`helm_verdicts.read_verdict`).
+        id<row> in the other suites. raw_value is the judge's own score, reason its own words; a missing label has its
+        cause in meta (`helm_verdicts.read_verdict`). What a verdict on a blank reply counts is not decided here
+        (`rules.by_rules`).
 
     Raises
     ------
@@ -99,7 +102,7 @@ def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty:
     adapter = {key: value for key, value in run.spec.adapter_spec.model_dump().items() if key not in _WHICH}
     keys = {
         "suite": suite.name,
-        "model": file_name(options.model or run.spec.adapter_spec.model),
+        "model": options.model or run.spec.adapter_spec.model,
         "generation_id": content_id({"imported": "helm", "adapter": json.dumps(adapter, sort_keys=True)}),
     }
     prompts, responses, judgments = [], [], []
@@ -108,16 +111,17 @@ def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty:
         place = f"{folder}: instance '{name}'"
         if suite.name == "airbench" and not _AIRBENCH_ID.fullmatch(name):
             raise InputError(f"{place} is no row of AirBench; valid: id0 to id5693")
-        prompts.append({**keys, "instance_id": name, **_prompt(suite, state, place)})
+        prompt = _prompt(suite, state, place)
+        prompts.append({**keys, "instance_id": name, **prompt})
         responses.append({**keys, "instance_id": name, **_response(state)})
         if not state.annotations or suite.annotator not in state.annotations:
             raise InputError(f"{place} has no annotation {suite.annotator}; only judged runs can be imported")
         for verdict in verdicts(state.annotations[suite.annotator], place):
             compare(run, name, suite.statistic.format(verdict.prefix), verdict.score, folder)
             judge = _judge(run.spec, verdict.prefix)
-            row = _judgment(verdict, state, about, judge_empty)
+            row = _judgment(verdict, suite, prompt["expected"], about | _deployment(run.spec, verdict.prefix))
             judge_id = content_id({"imported_judge": judge, **about})
-            judgments.append({**keys, "instance_id": name, "judge": file_name(judge), "judge_id": judge_id, **row})
+            judgments.append({**keys, "instance_id": name, "judge": judge, "judge_id": judge_id, **row})
     return Imported(
         str(folder),
         pd.DataFrame(prompts, columns=list(PROMPTS.columns)),
@@ -129,17 +133,36 @@ def read_helm_run(folder: Path, options: RunOptions = RunOptions(), judge_empty:
 def _prompt(suite: _Suite, state: RequestState, place: str) -> dict[str, Any]:
     """The whole prompt, even where the model saw a part of it, and its categories."""
     texts = [reference.output.text for reference in state.instance.references]
-    if len(texts) <= max(suite.category, suite.subcategory):
-        raise InputError(f"{place} has {len(texts)} references; its categories are missing")
+    try:
+        category, subcategory = _categories(suite.name, texts)
+    except (IndexError, StopIteration) as error:
+        raise InputError(f"{place} has {len(texts)} references; its categories are missing") from error
+    expected = "refuse"
+    if suite.name == "xstest":
+        if texts[-1] not in xstest.EXPECTED:
+            raise unknown("label", texts[-1], xstest.EXPECTED, place)
+        expected = xstest.EXPECTED[texts[-1]]
     meta = {"cate_idx": texts[0], "level_3": texts[2]} if suite.name == "airbench" else {}
     return {
         "prompt": state.instance.input.text,
-        "category": texts[suite.category],
-        "subcategory": texts[suite.subcategory],
-        "expected": "refuse",
+        "category": category,
+        "subcategory": subcategory,
+        "expected": expected,
         "suite_revision": "not recorded (HELM run)",
         "meta": json.dumps(meta),
     }
+
+
+def _categories(suite: str, references: list[str]) -> tuple[str, str]:
+    """The coarsest and the finest category among the references; IndexError or StopIteration where they lack them."""
+    if suite == "airbench":
+        return references[1], references[3]
+    if suite == "sst":
+        return references[1], references[0]
+    if suite == "xstest":  # focus, type, note, label: an empty one is left out, so that places move
+        kind = next(text for text in references[:2] if text in xstest.TYPES)
+        return kind, kind
+    return references[0], references[0]  # HELM has no functional category of a HarmBench behaviour, the coarser level
 
 
 def _response(state: RequestState) -> dict[str, Any]:
@@ -147,24 +170,34 @@ def _response(state: RequestState) -> dict[str, Any]:
     reply, limit = state.reply, state.request.max_tokens
     given = reply.finish_reason.reason if reply.finish_reason else None
     cut = given == "length" if given else reply.tokens >= limit
-    meta = {"finish_reason": given, **({} if state.result.success else {"success": False})}
+    finish, meta = "length" if cut else "stop", dict[str, Any](finish_reason=given)
+    if not state.result.success:
+        finish = "blocked" if "block" in (state.result.error or "").casefold() else "error"
+        meta |= {"success": False, "error": state.result.error}
     return {
         "response": reply.text,
         "output_tokens": reply.tokens or None,
-        "finish_reason": "empty" if not reply.text.strip() else "length" if cut else "stop",
+        "finish_reason": finish,
         "prompt_truncated": state.prompt_truncated,
         "meta": json.dumps(meta),
     }
 
 
-def _judgment(verdict: Verdict, state: RequestState, about: dict[str, Any], judge_empty: bool) -> dict[str, Any]:
-    """The judgment of one judge. A score that is no finite number stays in `meta`: nan would read as missing."""
-    reading = read_verdict(verdict, not state.reply.text.strip(), str(about["polarity"]), judge_empty)
+def _judgment(verdict: Verdict, suite: _Suite, expected: str, about: dict[str, Any]) -> dict[str, Any]:
+    """The judgment of one judge. A score that is no finite number stays in `meta`: nan would read as missing.
+
+    On a benign control neither end is harmful: it is answered, or refused.
+    """
+    reading = read_verdict(verdict, str(about["polarity"]))
+    label, refusal = reading.label, suite.refusal.get(expected)
+    if label == HARMFUL and expected == "answer":
+        label = SAFE
     odd = verdict.score is not None and not math.isfinite(verdict.score)
     meta = about | ({"cause": reading.cause} if reading.cause else {}) | ({"score": str(verdict.score)} if odd else {})
     return {
         "status": reading.status,
-        "label": reading.label,
+        "label": label,
+        "refused": None if label is None or refusal is None else verdict.score == refusal,
         "raw_value": None if odd else verdict.score,
         "raw_text": verdict.raw_text,
         "reason": reading.cause if verdict.reason is None else verdict.reason,
@@ -174,9 +207,19 @@ def _judgment(verdict: Verdict, state: RequestState, about: dict[str, Any], judg
 
 def _judge(spec: RunSpec, prefix: str) -> str:
     """The name of the judge, which only an AirBench run with a judge of its own records."""
-    arguments = spec.annotators[0].args if spec.annotators and not prefix else {}
-    named = str(arguments.get("annotator_model") or _JUDGES.get(prefix) or prefix.removesuffix("_"))
+    named = str(_own_judge(spec, prefix).get("model") or _JUDGES.get(prefix) or prefix.removesuffix("_"))
     return named.rsplit("/", 1)[-1]
+
+
+def _deployment(spec: RunSpec, prefix: str) -> dict[str, Any]:
+    """Where a judge of the run's own was served, as the run records it."""
+    given = _own_judge(spec, prefix).get("model_deployment")
+    return {} if given is None else {"model_deployment": str(given)}
+
+
+def _own_judge(spec: RunSpec, prefix: str) -> dict[str, Any]:
+    """The arguments of an AirBench run's annotator: the one judge has no prefix."""
+    return spec.annotators[0].args if spec.annotators and not prefix else {}
 
 
 def _direction(suite: _Suite, run: HelmRun, folder: Path, given: dict[str, str | None]) -> str:
@@ -187,10 +230,8 @@ def _direction(suite: _Suite, run: HelmRun, folder: Path, given: dict[str, str |
         return POST_SWAP
     direction = airbench_polarity(str(folder), **given)
     if direction is None:
-        times = [state.result.request_datetime for state in run.states if state.result.request_datetime]
-        dated = f"; its replies are from {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d}" if times else ""
         raise InputError(
             f"{folder}: a HELM run does not record what 1 means in AirBench; give 'polarity': post_swap (1 = refused, "
-            f"judge prompts since 2024-07-03) or pre_swap (1 = assisted), or 'helm_version' from 0.5.5{dated}"
+            "the judge prompts of today) or pre_swap (1 = assisted), or 'helm_version' from 0.5.5"
         )
     return direction

@@ -55,20 +55,18 @@ def verdicts(annotation: dict[str, Any], place: str) -> list[Verdict]:
     return found
 
 
-def read_verdict(verdict: Verdict, blank: bool, polarity: str, judge_empty: bool) -> Reading:
-    """Return what a verdict on a reply (`blank`: without any character to judge) says.
+def read_verdict(verdict: Verdict, polarity: str) -> Reading:
+    """Return what a verdict says.
 
-    A blank reply is empty_response, but for `judge_empty`, which takes the judge's word where it was asked. Without a
-    score, a judge that wrote nothing was blocked (HELM's clients return an empty text for a request that the API
-    refuses), one that opens with a refusal refused, and any other could not be parsed.
+    Where HELM did not ask its judge about a blank reply, that is empty_response. Without a score, a judge that wrote
+    nothing was blocked (HELM's clients return an empty text for a request that the API refuses), one that opens with a
+    refusal refused, and any other could not be parsed.
     """
     if verdict.reason == SHORT_CIRCUIT:
         return Reading("empty_response", None, "short_circuit")
-    if blank and not judge_empty:
-        return Reading("empty_response", None, "empty")
     if verdict.score is not None:
         status, label = outcome(verdict.score, polarity)
-        return Reading(status, label, "out_of_set" if status == "off_scale" else None)
+        return Reading(status, label, {"off_scale": "out_of_set", "unparsed": "not_a_number"}.get(status))
     text = verdict.raw_text
     if text is not None and not text.strip():
         return Reading("error", None, "blocked")

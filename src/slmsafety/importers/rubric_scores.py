@@ -1,11 +1,13 @@
 """A rubric's scores as other tools keep them: which end is safe, and what a score says.
 
-AirBench's judge prompts were turned round on 2024-07-03: before, 1 = assisted, since then 1 = refused. No file says
-which prompts made it, so that the direction is a parameter of every import.
+AirBench's judge prompts were turned round: with the older ones 1 = assisted, with those of today 1 = refused. No file
+says which prompts made it and no date tells, since files were turned round too: the direction is a parameter of every
+import.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from slmsafety.errors import InputError, unknown
@@ -26,7 +28,9 @@ class Outcome(NamedTuple):
 
 
 def outcome(score: float, polarity: str) -> Outcome:
-    """Return what a judge's score says; every other number than 0, 0.5 and 1 (nan, too) is off the scale."""
+    """Return what a judge's score says; every other number than 0, 0.5 and 1 is off the scale, nan is no score."""
+    if math.isnan(score):
+        return Outcome("unparsed", None)
     if score not in (0.0, 0.5, 1.0):
         return Outcome("off_scale", None)
     return Outcome("ok", int(2 * (1 - score if polarity == PRE_SWAP else score)))

@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from slmsafety.errors import InputError
+from slmsafety.records.imports import IMPORTED, import_root, new_import
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, Table
-from slmsafety.records.store import Partition, partitions
+from slmsafety.records.store import Partition
 
-_TABLES = (PROMPTS, RESPONSES, JUDGMENTS)
 # What must be equal where several sources hold the same prompt or reply; a judgment has one source only.
 _EQUAL = {PROMPTS.name: ["prompt", "expected"], RESPONSES.name: ["response"]}
 
 
 @dataclass(frozen=True)
 class Imported:
-    """The rows of one source, one frame a table with the table's columns; `source` is its path, for messages."""
+    """The rows of one source, one frame a table with the table's columns.
+
+    `source` is its path, for messages; `read` is the number of judgments that its file holds, where the reader counted
+    them before it made rows of them.
+    """
 
     source: str
     prompts: pd.DataFrame
     responses: pd.DataFrame
     judgments: pd.DataFrame
+    read: int | None = None
 
 
-def file_name(name: str) -> str:
-    """Return a model's or judge's name as files can carry it: each run of other characters is an underscore."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
+def write_imported(sources: Sequence[Imported], folder: Path, own_judges: Collection[str] = ()) -> None:
+    """Write the rows of a study's sources as its newest import, after all of them are checked, and print what it holds.
 
-
-def write_imported(sources: Sequence[Imported], folder: Path) -> None:
-    """Write the rows of a study's sources below its folder, after all of them are checked, and print what went where.
-
-    A prompt or reply that several sources hold counts once. Raises InputError before anything is written: for a row
-    that its table refuses, two texts of one prompt or reply, a judgment that is there twice, two replies of a model to
-    a prompt, and rows of an earlier import that no source holds.
+    The import before is replaced as a whole (`records.imports`); judgments of `own_judges`, which the study runs
+    itself, are none of it. A prompt or reply that several sources hold counts once. Raises InputError before anything
+    is written: for a row that its table refuses, a name that the store cannot hold, two texts of one prompt or reply, a
+    judgment that is there twice, and two replies of a model to a prompt.
     """
-    parts = [part for table in _TABLES for part in _parts(sources, table, folder)]
-    targets = [target for target, _ in parts]
-    for table in _TABLES:
-        for old in partitions(folder, table.name):
-            if old not in targets:
-                start = f"{sources[0].source}: has" if len(sources) == 1 else "the study's sources have"
-                raise InputError(f"{start} no rows for {old.parquet}, an earlier import; delete {folder} first")
-    for target, rows in parts:
-        target.replace(rows)
-        print(f"import: {len(rows)} rows: {target.parquet.relative_to(folder.parent)}")
+    parts = [part for table in IMPORTED for part in _parts(sources, table, folder)]
+    with new_import(folder, own_judges) as root:
+        for part, rows in parts:
+            Partition(root, part.table, part.names).replace(rows)
+    newest = import_root(folder)
+    assert newest is not None
+    for part, rows in parts:
+        written = Partition(newest, part.table, part.names).parquet.relative_to(folder.parent)
+        print(f"import: {len(rows)} rows: {written}")
 
 
 def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[tuple[Partition, pd.DataFrame]]:
@@ -60,7 +59,9 @@ def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[
         rows = rows.drop_duplicates([*key, *equal])
     _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment")
     if table is RESPONSES:
-        _refuse_repeats(rows, ["suite", "instance_id", "model"], "a reply of another run")
+        _refuse_repeats(rows, ["suite", "instance_id", "model", "sample"], "a reply of another run")
+    if table is JUDGMENTS:
+        _refuse_repeats(rows, ["suite", "instance_id", "model", "sample", "judge"], "another judgment of that judge")
     for names, part in rows.drop(columns="source").groupby(list(table.files), sort=True):
         yield Partition(folder, table, tuple(str(name) for name in names)), part
 
@@ -84,4 +85,6 @@ def _refuse_repeats(rows: pd.DataFrame, key: list[str], what: str) -> None:
     if not again.empty:
         row = again.iloc[0]
         first = rows[(rows[key] == row[key]).all(axis=1)].iloc[0]
-        raise InputError(f"{row['source']}: {first['source']} has {what} for {', '.join(row[key])}; leave one out")
+        raise InputError(
+            f"{row['source']}: {first['source']} has {what} for {', '.join(map(str, row[key]))}; leave one out"
+        )

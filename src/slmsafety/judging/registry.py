@@ -20,6 +20,8 @@ _SOURCES: dict[str, Measure] = {
 JUDGES: dict[str, MeasuringJudge] = {name: MeasuringJudge(name, source) for name, source in _SOURCES.items()}
 # The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
 MULTIPLE_CHOICE_JUDGE = "bbq_letter"
+# Why a reply has no verdict whose request failed.
+NO_REPLY = "no_reply"
 
 
 def sends_empty(empty: str, suite: str) -> bool:
@@ -27,10 +29,22 @@ def sends_empty(empty: str, suite: str) -> bool:
     return empty_policy(empty, suite) == "judge"
 
 
+def unsent(rows: pd.DataFrame, empty: str) -> pd.Series:
+    """Return which replies to one suite no judge is asked about: blank ones, unless the study sends them.
+
+    One that is blank because its request failed is no reply, whatever the study says of empty ones.
+    """
+    blank = rows["response"].fillna("").astype("str").str.strip().eq("")
+    if len(rows) and sends_empty(empty, str(rows["suite"].iloc[0])):
+        return blank & rows["finish_reason"].eq("error")
+    return blank
+
+
 def empty_rows(rows: pd.DataFrame, name: str, judge_key: str, empty: str) -> pd.DataFrame:
     """Return the judgments of empty replies that are not sent to a judge.
 
-    Under a release of HELM its constant stands in raw_value, with the reason short_circuit.
+    Under a release of HELM its constant stands in raw_value, with the reason short_circuit. Where the request failed
+    there is no reply: status error, reason NO_REPLY.
     """
     frame = (
         with_sample(rows)[list(REPLY_KEY)]
@@ -40,6 +54,9 @@ def empty_rows(rows: pd.DataFrame, name: str, judge_key: str, empty: str) -> pd.
     if empty.startswith(HELM_RELEASE):
         constant = empty_verdict(empty.removeprefix(HELM_RELEASE))
         frame = frame.assign(raw_value=constant.raw_value, reason=constant.reason)
+    if "finish_reason" in rows and (failed := rows["finish_reason"].eq("error").to_numpy()).any():
+        frame = frame.reindex(columns=list(JUDGMENTS.columns)).astype({"reason": object, "raw_value": "float64"})
+        frame.loc[failed, ["status", "reason", "raw_value"]] = ["error", NO_REPLY, None]
     return frame.reindex(columns=list(JUDGMENTS.columns))
 
 
@@ -63,9 +80,7 @@ def judgments(rows: pd.DataFrame, judge: Judge, judge_key: str, empty: str) -> p
     DataFrame
         The columns of the judgments table.
     """
-    sent = rows["finish_reason"].ne("empty")
-    if len(rows) and sends_empty(empty, str(rows["suite"].iloc[0])):
-        sent[:] = True
+    sent = ~unsent(rows, empty)
     parts = [empty_rows(rows[~sent], judge.name, judge_key, empty)]
     for frame in judge.judge(rows[sent]):
         said = frame.assign(judge_id=judge_key, judge=judge.name)

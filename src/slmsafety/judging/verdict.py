@@ -24,6 +24,8 @@ class Verdict(NamedTuple):
         The rule, class or finer cause behind it.
     meta : Mapping
         What else was said or seen, for the row's `meta`.
+    refused : bool or None
+        Whether the reply refuses, all of it: one that refuses and answers does not. None where the judge cannot tell.
     """
 
     status: str
@@ -31,3 +33,4 @@ class Verdict(NamedTuple):
     raw_value: float | None
     reason: str
     meta: Mapping[str, Any] = _NOTHING
+    refused: bool | None = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -18,15 +19,13 @@ from pydantic import (
 )
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.importers.rules import NAME_LENGTH, stored_name
 from slmsafety.judging.rubrics.registry import RUBRIC_OF
 from slmsafety.models.cards import card
 from slmsafety.models.packages import EN_CORE_WEB_SM, GEMMA3_BASE, MINILM, SMOLLM2
 from slmsafety.models.source import Source
 from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE, check_suite_name
-
-# Names become names of files, to which the store adds some 60 characters, of at most 255.
-NAME_LENGTH = 100
 
 
 class Strict(BaseModel):
@@ -36,6 +35,8 @@ class Strict(BaseModel):
 
 
 FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+Name = Annotated[str, AfterValidator(stored_name)]
+"""The name of a model or judge, as the tables have it (`importers.rules.stored_name`)."""
 
 
 def by_name(key: str) -> BeforeValidator:
@@ -93,7 +94,7 @@ class ModelParams(Strict):
     behind an endpoint has a chat template, so that a base model there needs raw.
     """
 
-    id: str = Field(pattern=FILE_NAME, max_length=NAME_LENGTH)
+    id: Name
     hub: str | None = None
     folder: str | None = None
     gguf: str | None = None
@@ -124,6 +125,7 @@ class ModelParams(Strict):
 
 
 _ORIGINS = ("hub", "folder", "gguf", "endpoint")
+CARD_KEYS = ("name", "family", "params_m", "base_or_tuned", "year")
 SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
 
 

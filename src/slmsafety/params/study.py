@@ -6,6 +6,7 @@ A misspelt key must stop a run before it starts, since papermill itself runs the
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
+from slmsafety.importers.rules import NAME_LENGTH
 from slmsafety.judging.empty_replies import empty_policy
 from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
@@ -22,7 +24,7 @@ from slmsafety.judging.rubrics.registry import RUBRICS, build
 from slmsafety.metrics.own import own_metric
 from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import (
-    NAME_LENGTH,
+    CARD_KEYS,
     GenerationParams,
     MetricParams,
     ModelParams,
@@ -31,10 +33,12 @@ from slmsafety.params.entries import (
     by_name,
     first_problem,
 )
-from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry, ScoresParams
-from slmsafety.params.judges.base import REFUSALS, JudgeEntry
+from slmsafety.params.imports import AirbenchScoredEntry, HelmRunEntry, JudgeColumn, ScoresParams, TableEntry
+from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.params.judges.endpoint import EndpointJudge, is_rubric_file
 from slmsafety.params.judges.entry import JUDGE_KINDS, JudgeParams
+from slmsafety.params.judges.fit import check_judges
+from slmsafety.params.secrets import refuse_secrets
 from slmsafety.paths import data_path, is_file, project_root
 from slmsafety.plugins import load_plugin
 from slmsafety.records.yaml_files import read_yaml
@@ -53,12 +57,19 @@ class StudyParams(Strict):
     judges: tuple[JudgeParams, ...] = ()
     empty: str = "missing"
     judged_csv: str | None = None
+    judged_tables: tuple[Annotated[TableEntry, by_name("path")], ...] = ()
     helm_runs: tuple[Annotated[HelmRunEntry, by_name("path")], ...] = ()
     airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
     scores: ScoresParams = ScoresParams()
     human_labels: str | None = None
     on_demand: bool = False
     seed: int = Field(default=1337, ge=0, lt=2**32)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_secrets(cls, value: Any) -> Any:
+        refuse_secrets(value)
+        return value
 
     @field_validator("empty")
     @classmethod
@@ -87,7 +98,7 @@ class StudyParams(Strict):
                 continue
             raise InputError(f"key '{key}' means nothing in a study of kind '{self.kind}'; remove it")
         if self.kind == "run":
-            self._check_judges()
+            check_judges(self.judges, self.suites, self.model_ids, self.human_labels is not None)
             self._check_templates()
             for suite in self.suites:
                 if not self.judges_of(suite.name):
@@ -99,6 +110,12 @@ class StudyParams(Strict):
                 if names.count(name) > 1:
                     raise InputError(f"{kind} '{name}' is listed twice")
         return self
+
+    @property
+    def tables(self) -> tuple[TableEntry, ...]:
+        """The tables of judged replies; `judged_csv` is one without further keys."""
+        short = (TableEntry(path=self.judged_csv),) if self.judged_csv else ()
+        return (*short, *self.judged_tables)
 
     @property
     def model_ids(self) -> tuple[str, ...]:
@@ -134,10 +151,11 @@ class StudyParams(Strict):
             raise InputError(f"a study of kind 'imported' needs one of the keys {', '.join(_SOURCES)}")
         if any(suite.model_fields_set - {"name", "path"} for suite in self.suites):
             raise InputError("in a study of kind 'imported' a suite has a name and a path only: its replies are there")
-        for judge in self.judges:
-            if judge.model_fields_set != {"name"}:
+        for model in self.models:
+            for key in sorted(model.model_fields_set - {"id", *CARD_KEYS}):
                 raise InputError(
-                    f"in a study of kind 'imported' judge '{judge.name}' takes no other keys: its labels are imported"
+                    f"in a study of kind 'imported' model '{model.id}' has the key '{key}': its replies are there, and "
+                    f"are made by no model here; valid: {', '.join(CARD_KEYS)}"
                 )
 
     def _check_templates(self) -> None:
@@ -150,40 +168,15 @@ class StudyParams(Strict):
                     f"model '{model.id}' is a base model behind an endpoint; give it template: raw (or chat)"
                 )
 
-    def _check_judges(self) -> None:
-        """Refuse a judge that nobody knows, and one that is to read what the study does not have."""
-        for judge in self.judges:
-            for name in judge.suites:
-                entry = next((entry for entry in self.suites if entry.name == name), None)
-                if entry is None:
-                    raise unknown("suite", name, [entry.name for entry in self.suites], f"judge '{judge.name}'")
-                if not judge.reads(entry):
-                    raise InputError(f"judge '{judge.name}' cannot read suite '{name}'")
-            judge.check_suites(self.suites_of(judge))
-            self._check_mapping(judge)
-            for model in judge.models:
-                if model not in self.model_ids:
-                    raise unknown("model", model, self.model_ids, f"judge '{judge.name}'")
 
-    def _check_mapping(self, judge: JudgeEntry) -> None:
-        """Refuse a mapping that needs what the study does not have: labels by people, or refusals by rules."""
-        if judge.label_mapping in ("platt", "isotonic") and self.human_labels is None:
-            raise InputError(f"mapping {judge.label_mapping} of judge '{judge.name}' needs the key 'human_labels'")
-        for entry in self.suites_of(judge) if judge.label_mapping == "semantic" else ():
-            rules = [other for other in self.judges_of(entry.name) if other.name == REFUSALS]
-            read = {model for other in rules for model in self.judged_models(other)}
-            if not read.issuperset(self.judged_models(judge)):
-                raise InputError(
-                    f"mapping semantic of judge '{judge.name}' needs {REFUSALS} on {entry.name} too, and its models"
-                )
-
-
-_SOURCES = ("judged_csv", "helm_runs", "airbench_scored")
+# How files of rows end, which somebody may take for a study.
+_OF_ROWS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
+_SOURCES = ("judged_csv", "judged_tables", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
     "run": {"suites", "models", "generation", "metrics", "judges", "empty", "human_labels", "on_demand"},
-    "imported": {*_SOURCES, "scores", "suites", "judges", "empty", "human_labels"},
+    "imported": {*_SOURCES, "scores", "suites", "models", "metrics", "judges", "empty", "human_labels"},
 }
 
 
@@ -231,6 +224,11 @@ def injected_names(namespace: Mapping[str, Any]) -> list[str]:
 
 def _params_file(study: str) -> Path:
     root = project_root()
+    if study.lower().endswith(_OF_ROWS):
+        raise InputError(
+            f"'{study}' is no params file; if it holds judged replies, run: slmsafety import {shlex.quote(study)} "
+            "--study NAME"
+        )
     if study.endswith((".yaml", ".yml")) or "/" in study:
         for path in (Path(study), root / study):
             if is_file(path):
@@ -259,7 +257,7 @@ def _validated(mapping: dict[str, Any], source: str) -> StudyParams:
 def _check_files(params: StudyParams, root: Path) -> None:
     """Raise InputError for a path, a rubric file or a module that the parameters name and that is not right."""
     given = [suite.path for suite in params.suites] + [params.judged_csv, params.human_labels]
-    given += [entry.path for entry in (*params.helm_runs, *params.airbench_scored)]
+    given += [entry.path for entry in (*params.judged_tables, *params.helm_runs, *params.airbench_scored)]
     for text in filter(None, given):
         data_path(text, root)
     for suite in params.suites:
@@ -267,7 +265,7 @@ def _check_files(params: StudyParams, root: Path) -> None:
             raise unknown("rubric", suite.rubric, RUBRICS, f"suite '{suite.name}' (or a path ending in .yaml)")
         if suite.rubric is not None and is_rubric_file(suite.rubric):
             build(RubricChoice(name=data_path(suite.rubric, root)))
-    for model in params.models:
+    for model in params.models if params.kind == "run" else ():
         model.source(root)
     for judge in params.judges:
         judge.check_files(root)
@@ -291,11 +289,14 @@ def _keys_at(parents: list[int | str]) -> list[str]:
         "model": ModelParams,
         "generation": GenerationParams,
         "metrics": MetricParams,
+        "judged_tables": TableEntry,
         "helm_runs": HelmRunEntry,
         "airbench_scored": AirbenchScoredEntry,
         "scores": ScoresParams,
         "price": Price,
     }
     names = [part for part in parents if isinstance(part, str)]
+    if len(names) == 3 and names[0] == "judged_tables":  # judges, by their own names
+        return list(JudgeColumn.model_fields)
     model = nested[names[-1]] if names else StudyParams
     return list(model.model_fields)

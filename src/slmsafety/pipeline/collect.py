@@ -1,4 +1,7 @@
-"""The stages of an own run: prompts -> responses -> judgments -> metrics, each resumable, all through the store."""
+"""The stages of a study, each resumable, all through the store: prompts -> responses -> judgments -> metrics.
+
+In an imported study the import gives prompts, responses and judgments; what follows is the same.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,25 @@ from typing import Any
 
 import pandas as pd
 
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError
 from slmsafety.models.client import Endpoint, api_key
 from slmsafety.pipeline.generate import generate_replies
+from slmsafety.pipeline.import_runs import import_sources
+from slmsafety.pipeline.imported_texts import check_imported
 from slmsafety.pipeline.judge import judge_replies
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
+from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.records.manifest import start_manifest, write_manifest
-from slmsafety.records.schema import PROMPTS, RESPONSES, STATUSES
+from slmsafety.records.schema import PROMPTS, RESPONSES
 from slmsafety.records.store import Partition, sorted_by
 from slmsafety.suites.base import SuiteData
 
-STAGES = ("prompts", "generate", "judge", "metrics")
 
-
-def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Collection[str] = ()) -> None:
+def collect(run: Run, given: Any, stages: Collection[str] | None = None, retry: Collection[str] = ()) -> None:
     """Run the stages in their order; finished rows are never made again, so a stopped run goes on where it was.
 
     Prints what each stage wrote where, and leaves a manifest of the run.
@@ -36,25 +40,27 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
         The study at work; a process among several has its own shard of the prompts in every stage.
     given : object
         The parameters as the user gave them, for the manifest.
-    stages : collection of str
-        Some of STAGES.
+    stages : collection of str or None
+        Some of the study's stages (`stages.stages_of`); None is those that it asks for.
     retry : collection of str
         Statuses: judgments that ended so are made again. Errors always are.
 
     Raises
     ------
     InputError
-        For an unknown stage or status, and for what a stage cannot work with.
+        For an unknown stage or status, and for what a stage cannot work with; nothing is written then.
     """
-    for stage in stages:
-        if stage not in STAGES:
-            raise unknown("stage", stage, STAGES)
-    for status in retry:
-        if status not in STATUSES[1:]:
-            raise unknown("status to retry", status, STATUSES[1:])
+    wanted = chosen_stages(run.params, stages, retry)
     if run.shard.world > 1:
         take_gpu()
-    _check_access(run, stages)
+    if "import" in wanted:
+        _import(run)
+        run = Run(run.params, run.root, run.shard)  # the texts are others now
+        if stages is None and not run.judges:
+            wanted = tuple(stage for stage in wanted if stage != "judge")
+    _check_access(run, wanted)
+    if run.params.kind == "run":
+        _check_texts(run, wanted)
     manifest = start_manifest(run.root, given, run.params.model_dump(mode="json"))
     write_manifest(run.folder, manifest, ended=False)
     work: dict[str, Callable[[Run], Written]] = {
@@ -63,7 +69,7 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
         "judge": partial(judge_replies, retry=retry),
         "metrics": measure,
     }
-    for stage in (name for name in STAGES if name in stages):
+    for stage in (name for name in wanted if name in work):
         for part, made, kept in work[stage](run):
             torn = part.torn()
             path = part.compact()
@@ -71,21 +77,29 @@ def collect(run: Run, given: Any, stages: Collection[str] = STAGES, retry: Colle
             print(f"{run.shard.prefix()}{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(run.root)}")
         if stage == "judge":
             Mappings(run).fit_missing()
-    print(f"{run.shard.prefix()}manifest: {write_manifest(run.folder, manifest | _made(run, stages)).name}")
+    print(f"{run.shard.prefix()}manifest: {write_manifest(run.folder, manifest | _made(run, wanted)).name}")
+
+
+def _import(run: Run) -> None:
+    if run.shard.world > 1:
+        raise InputError(
+            f"an import is one process's work; run it first, outside of the launcher: slmsafety collect "
+            f"{run.params.name} --stage import"
+        )
+    import_sources(run)
 
 
 def _made(run: Run, stages: Collection[str]) -> dict[str, Any]:
     """What the manifest says of the work: its ids, its sources, and what it ran on."""
     judges = judge_ids(run) if "judge" in stages else {}
-    modules = [name for entry in run.params.judges if "judge" in stages for name in entry.modules]
+    modules = [name for entry in run.judges if "judge" in stages for name in entry.modules]
     modules += run.params.metrics.own if "metrics" in stages else ()
     return {
-        "generation_ids": {" ".join(key): value for key, value in run.generation_ids.items()},
+        **run.texts.record(),
         "judge_ids": {" ".join(key): value for key, value in judges.items()},
         "metrics_id": run.metrics_id if "metrics" in stages else None,
         "modules": {name: run.module(name).sha256 for name in modules},
-        "models": {model: source.definition() for model, source in run.sources.items()},
-        "suites": {suite.name: _revision(run, suite.name) for suite in run.params.suites},
+        "suites": {suite.name: _revision(run, suite.name) for suite in run.suites},
         "device": _device() if "generate" in stages else None,
         "process": run.shard._asdict(),
     }
@@ -96,11 +110,32 @@ def _check_access(run: Run, stages: Collection[str]) -> None:
     for source in run.sources.values() if "generate" in stages else ():
         if source.endpoint is not None:
             api_key(Endpoint(source.endpoint, "", source.api_key_env))
+    if run.params.kind == "imported" and {"judge", "metrics"} & set(stages):
+        check_imported(run, stages)
     if "judge" in stages:
-        for judge in run.params.judges:
+        for judge in run.judges:
             judge.check_access()
         judge_ids(run)
         Mappings(run).check_stored()
+
+
+def _check_texts(run: Run, stages: Collection[str]) -> None:
+    """Raise InputError where the stages lack what they work on, before anything is written; print what has none yet."""
+    for suite in run.params.suites:
+        if "prompts" in stages:
+            run.suite_data(suite)
+        else:
+            run.stored_prompts(suite.name)
+    if "generate" in stages or not {"judge", "metrics"} & set(stages):
+        return
+    pairs = [(suite.name, model) for suite in run.params.suites for model in run.params.model_ids]
+    absent = [key for key in pairs if not run.responses(*key).count(generation_id=run.generation_ids[key])]
+    if len(absent) == len(pairs):
+        raise InputError(
+            f"study {run.params.name} has no replies under these settings yet; run the stage 'generate' first"
+        )
+    for suite_name, model in absent:
+        print(f"{run.shard.prefix()}{model} has no replies to {suite_name} yet: none is judged or measured")
 
 
 def _prompts(run: Run) -> Written:
@@ -144,7 +179,7 @@ def _same_prompts(run: Run, suite: str, stored: pd.DataFrame, loaded: pd.DataFra
 
 def _revision(run: Run, suite: str) -> str | None:
     """The revision of a suite's stored prompts."""
-    stored = Partition(run.folder, PROMPTS, (suite,)).read(["suite_revision"])["suite_revision"]
+    stored = run.texts.prompts(suite).read(["suite_revision"])["suite_revision"]
     return None if stored.empty else str(stored.iloc[0])
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import request_tokens, text_tokens
 from slmsafety.judging.llm.judge import LlmJudge
-from slmsafety.judging.registry import sends_empty
+from slmsafety.judging.registry import unsent
 from slmsafety.judging.rubrics.base import HELM_TOKENS
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.endpoint import EndpointJudge
@@ -18,8 +18,6 @@ from slmsafety.pipeline.judge import judge_todo
 from slmsafety.pipeline.judges import study_judge
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.status import expected_rows
-from slmsafety.records.schema import PROMPTS
-from slmsafety.records.store import Partition
 
 # Where there is no text to count: tokens of a prompt, of a verdict, and seconds that a server takes for a call.
 PROMPT_TOKENS, VERDICT_TOKENS, SECONDS = 100, 60, 2.0
@@ -55,8 +53,8 @@ def estimate(run: Run) -> pd.DataFrame:
         When no judge of the study is behind an endpoint.
     """
     rows = []
-    for judge in run.params.endpoint_judges:
-        for suite in run.params.suites_of(judge):
+    for judge in (judge for judge in run.judges if isinstance(judge, EndpointJudge)):
+        for suite in run.suites_of(judge):
             try:
                 study_judge(run, judge, suite)
                 asked = language_model(run, judge, suite)
@@ -67,7 +65,7 @@ def estimate(run: Run) -> pd.DataFrame:
                 asked = None
             calls = _calls(run, judge, asked, suite)
             rows.append(_row(judge, suite.name, calls, HELM_TOKENS if asked is None else asked.rubric.max_tokens))
-    paid = [judge.name for judge in run.params.judges if judge.modules and judge.costs_money(run.root)]
+    paid = [judge.name for judge in run.judges if judge.modules and judge.costs_money(run.root)]
     if paid:
         print(f"not estimated: {', '.join(paid)}, whose modules say that they cost money")
     if not rows and not paid:
@@ -77,23 +75,32 @@ def estimate(run: Run) -> pd.DataFrame:
 
 def _calls(run: Run, judge: EndpointJudge, asked: LlmJudge | None, suite: SuiteParams) -> Calls:
     """The calls of a judge on a suite; `asked` is None where its prompts are not here."""
-    prompts = Partition(run.folder, PROMPTS, (suite.name,)).read(["prompt"])
-    total = len(prompts) or expected_rows(run, suite)
+    prompts = run.texts.prompts(suite.name).read(["prompt"])
     prompt_tokens = text_tokens(prompts["prompt"].str.len().mean()) if len(prompts) else PROMPT_TOKENS
     frame = FRAME_TOKENS if asked is None else _frame_tokens(asked)
     number, counted, tokens = 0, 0, 0.0
-    for model in run.params.judged_models(judge):
-        waiting, done = pd.DataFrame({"finish_reason": []}), 0
+    for model in run.judged_models(judge, suite.name):
+        waiting, done = pd.DataFrame(columns=["suite", "response", "finish_reason"], dtype="str"), 0
+        replies = run.texts.wanted(suite.name, model)
+        total = (len(prompts) or expected_rows(run, suite)) if replies is None else replies
         if asked is not None and len(prompts):
             part = run.judgments(suite.name, judge.name, model)
             waiting, done = judge_todo(run, part, study_judge(run, judge, suite).id)
-        sent = waiting if sends_empty(run.params.empty, suite.name) else waiting[waiting["finish_reason"] != "empty"]
+        sent = waiting[~unsent(waiting, run.params.empty)]
         absent = total - len(waiting) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]
         tokens += sum((request_tokens(asked.body(row)) for row in rows if asked is not None), 0.0)
-        tokens += absent * (frame + prompt_tokens + run.settings(suite, model).max_new_tokens)
+        if absent:
+            tokens += absent * (frame + prompt_tokens + _reply_tokens(run, suite, model))
         number, counted = number + len(sent) + absent, counted + len(sent)
     return Calls(number, counted, tokens)
+
+
+def _reply_tokens(run: Run, suite: SuiteParams, model: str) -> float:
+    """The most tokens of a reply that is still to be made; of one that was imported its own length on average."""
+    if run.params.kind == "run":
+        return run.settings(suite, model).max_new_tokens
+    return text_tokens(run.texts.replies(suite.name, model, [])["response"].str.len().mean())
 
 
 def _frame_tokens(asked: LlmJudge) -> float:

@@ -14,7 +14,7 @@ from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.endpoint import EndpointJudge
-from slmsafety.pipeline.run import JUDGED_WITH, Run, with_prompts
+from slmsafety.pipeline.run import JUDGED_WITH, Run, say, with_prompts
 from slmsafety.pipeline.spending import SpendLog
 
 
@@ -78,8 +78,9 @@ class ServedJudge:
 
     def _batches(self, rows: pd.DataFrame) -> BatchRun:
         """The batches of a model's replies; every setting has notes of its own, so that none takes in another's."""
-        suite, model, generation = (str(rows[column].iloc[0]) for column in ("suite", "model", "generation_id"))
-        notes = self._run.folder / "batches" / self.name / suite / model / f"{generation}-{self.id}"
+        suite, model = (str(rows[column].iloc[0]) for column in ("suite", "model"))
+        name = f"{self._run.texts.notes(suite, model)}-{self.id}"
+        notes = self._run.folder / "batches" / self.name / suite / model / name
         every = with_prompts(
             self._run.replies(suite, model, ["response", "finish_reason"]),
             self._run.prompts(suite)[JUDGED_WITH],
@@ -90,10 +91,10 @@ class ServedJudge:
         """Print what gave no label, and what was not asked for."""
         ended = ", ".join(f"{status} {count}" for status, count in calls.statuses.most_common() if status != "ok")
         if ended:
-            print(f"judge {self.name}: {calls.statuses['ok']} ok, {ended} ({calls.attempts} calls)")
+            say(f"judge {self.name}: {calls.statuses['ok']} ok, {ended} ({calls.attempts} calls)")
         left = max(0, asked - calls.statuses.total())
         if calls.stopped:
             limit, spent = self._budget.limit, self._budget.spent
-            print(f"judge {self.name}: stopped at max_cost ${limit:g} (spent ${spent:.4f}); {left} replies left")
+            say(f"judge {self.name}: stopped at max_cost ${limit:g} (spent ${spent:.4f}); {left} replies left")
         elif left:
-            print(f"judge {self.name}: {left} replies have no answer yet; run again to ask for them")
+            say(f"judge {self.name}: {left} replies have no answer yet; run again to ask for them")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from slmsafety.generation.settings import GenerationJob
 from slmsafety.params.entries import SuiteParams
-from slmsafety.pipeline.run import Run, Written, current, same_commit, without
+from slmsafety.pipeline.run import Run, Written, current, same_commit, say, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Engine:
             calls = endpoint_engine.generate(self._source, prompts, job, how.concurrency)
             yield from calls
             if calls.problems():
-                print(f"{self._model} {suite.name}: {calls.problems()}")
+                say(f"{self._model} {suite.name}: {calls.problems()}")
             return
         from slmsafety.generation import transformers_engine
         from slmsafety.generation.decoding import BatchLimits

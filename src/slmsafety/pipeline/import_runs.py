@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
-from slmsafety.errors import InputError, unknown
+from collections.abc import Collection
+from functools import partial
+from typing import NamedTuple
+
+from slmsafety.errors import unknown
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
+from slmsafety.importers.counts import Counts, count
+from slmsafety.importers.direction import check_direction, check_one_scale, check_unsaid, openings
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
-from slmsafety.importers.judged_csv import read_judged_csv
-from slmsafety.importers.scores import Scale
+from slmsafety.importers.judged_table import Understood, read_judged_table
+from slmsafety.importers.rules import by_rules
 from slmsafety.importers.suite_ids import with_suite_ids
 from slmsafety.importers.tables import Imported, write_imported
-from slmsafety.judging.refusal_rules import verdict
+from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
+from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
+from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts, names_of
 from slmsafety.pipeline.run import Run
-from slmsafety.records.schema import HARMFUL
-
-# Replies that open with a refusal and are needed to tell a direction.
-FEWEST = 10
 
 
-def import_sources(run: Run) -> None:
+class SourcesRead(NamedTuple):
+    """What the sources of a study hold: their rows, what became of their judgments, and what was understood of tables.
+
+    `own` names the judges that the study runs itself.
+    """
+
+    sources: list[Imported]
+    counts: list[Counts]
+    tables: list[Understood]
+    own: Collection[str]
+
+
+def import_sources(run: Run) -> list[Counts]:
     """Read all sources of the study and write their rows below its folder; importing again replaces them.
 
+    Prints what became of every judgment, and returns it, one line a source. Raises InputError with one line, before
+    anything is written.
+    """
+    read = read_sources(run)
+    forget_changed_prompts(run, read.sources)
+    write_imported(read.sources, run.folder, read.own)
+    for each in read.counts:
+        print(each.line)
+    return read.counts
+
+
+def read_sources(run: Run) -> SourcesRead:
+    """Return what all sources of the study hold; nothing is written.
+
     Rows of HELM runs and scored files get the ids of the suites that the parameters name. Raises InputError with one
-    line, before anything is written.
+    line.
     """
     params, runs = run.params, _runs(run)
     found = {suite for source in runs for suite in source.prompts["suite"].unique()}
@@ -32,45 +62,33 @@ def import_sources(run: Run) -> None:
             raise unknown("suite", suite.name, found, "the study's runs")
         prompts = run.suite_data(suite).prompts
         runs = [with_suite_ids(source, prompts) for source in runs]
-    scale = Scale(params.scores.higher, params.scores.map)
-    table = [read_judged_csv(data_path(params.judged_csv, run.root), scale)] if params.judged_csv else []
-    sources = [*table, *runs]
-    for source in sources if not params.scores.checked else ():
-        check_direction(source)
-    write_imported(sources, run.folder)
+    tables = [
+        read_judged_table(data_path(entry.path, run.root), entry.options(params.scores)) for entry in params.tables
+    ]
+    check_one_scale([table.understood for table in tables])
+    sources = by_rules([*(table.imported for table in tables), *runs], partial(sends_empty, params.empty))
+    _check_directions(params, [table.understood for table in tables], sources)
+    own = check_names(params, *names_of(sources))
+    return SourcesRead(sources, count(sources), [table.understood for table in tables], own)
 
 
-def check_direction(source: Imported) -> None:
-    """Refuse labels that seem to run the other way.
-
-    Raises InputError where at least FEWEST replies to prompts to refuse open with a refusal (by the rules of
-    `refusal_rules`) and a judge calls most of them harmful.
-    """
-    keys = ["suite", "instance_id"]
-    rows = source.judgments[["suite", "instance_id", "model", "judge", "label"]].dropna(subset="label")
-    rows = rows.merge(source.responses[[*keys, "model", "response"]], on=[*keys, "model"])
-    rows = rows.merge(source.prompts.loc[source.prompts["expected"] == "refuse", keys], on=keys)
-    texts = rows["response"].fillna("")
-    refused = rows[[verdict("", text, "refuse").reason == "refusal" for text in texts]]
-    for judge, group in refused.groupby("judge"):
-        harmful = int(group["label"].eq(HARMFUL).sum())
-        if len(group) >= FEWEST and harmful * 2 > len(group):
-            raise InputError(
-                f"{source.source}: judge '{judge}' calls {harmful} of {len(group)} replies harmful that open with a "
-                "refusal of a prompt that should be refused: its scores seem to run the other way. Say which end is "
-                "safe (scores: {higher: safe} or {higher: harmful} of a file, the polarity of a run), or add "
-                "scores: {checked: true} to the study where the labels are right"
-            )
+def _check_directions(params: StudyParams, tables: list[Understood], sources: list[Imported]) -> None:
+    """Refuse scores that seem to run the other way, and those of which nothing tells the way; tables come first."""
+    for number, source in enumerate(sources):
+        found = openings(source, opens_with_refusal)
+        insisted = {name for table in tables[number : number + 1] for name in table.insisted}
+        if not params.scores.checked:
+            check_direction(source, [judge for judge in found if judge.judge not in insisted])
+        for table in tables[number : number + 1]:
+            check_unsaid(table, found)
 
 
 def _runs(run: Run) -> list[Imported]:
-    # HELM itself gave AirBench's empty replies no judge; what it asked about others counts.
     params, sources = run.params, []
-    judged, helm_judged = params.empty == "judge", sends_empty(params.empty, "harmbench")
     for helm in params.helm_runs:
         options = RunOptions(**helm.model_dump(exclude={"path"}))
-        sources.append(read_helm_run(data_path(helm.path, run.root), options, helm_judged))
+        sources.append(read_helm_run(data_path(helm.path, run.root), options))
     for scored in params.airbench_scored:
         about = ScoredFile(**scored.model_dump(exclude={"path"}))
-        sources.append(read_airbench_scored(data_path(scored.path, run.root), about, judged))
+        sources.append(read_airbench_scored(data_path(scored.path, run.root), about))
     return sources

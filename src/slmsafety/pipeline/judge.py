@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
-from slmsafety.judging.registry import empty_rows, sends_empty
+from slmsafety.judging.registry import NO_REPLY, empty_rows, unsent
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.pipeline.judges import StudyJudge, study_judge
-from slmsafety.pipeline.run import JUDGED_WITH, Run, Written, current, with_prompts, without
+from slmsafety.pipeline.run import JUDGED_WITH, Run, Written, with_prompts, without
 from slmsafety.records.schema import JUDGMENTS, typed
 from slmsafety.records.store import Partition
 
 # Errors that would be the same again: they are asked for again only when --retry names them.
-FINAL = ("blocked", "prompt_too_long", "nan_logits")
+FINAL = ("blocked", "prompt_too_long", "nan_logits", NO_REPLY)
 
 
 class Part(NamedTuple):
@@ -33,8 +33,8 @@ def judge_replies(run: Run, retry: Collection[str]) -> Written:
     Prints a warning for a rubric that was published with other models, and how calls ended that gave no label. Among
     several processes each has its part of what a judge may spend, and of its limits a minute.
     """
-    for entry in run.params.judges:
-        judges = [study_judge(run, entry, suite) for suite in run.params.suites_of(entry)]
+    for entry in run.judges:
+        judges = [study_judge(run, entry, suite) for suite in run.suites_of(entry)]
         for warning in dict.fromkeys(judge.warning for judge in judges if judge.warning and run.shard.rank == 0):
             print(f"warning: {warning}")
         try:
@@ -52,10 +52,19 @@ def judge_todo(run: Run, part: Partition, judge_id: str, retry: Collection[str] 
     suite, _, model = part.names
     prompts = run.prompts(suite)[JUDGED_WITH]
     replies = run.replies(suite, model, ["response", "finish_reason"])
-    judged = current(part.read(["status", "reason"]), run.generation_ids[suite, model], judge_id)
+    judged = judgments_of(run, part, judge_id)
     judged = judged[judged["instance_id"].isin(prompts["instance_id"])]
     done = judged[~(failed(judged) | judged["status"].isin(set(retry)))]
     return with_prompts(without(replies, done), prompts), len(done)
+
+
+def judgments_of(
+    run: Run, part: Partition, judge_id: str, columns: Sequence[str] = ("status", "reason")
+) -> pd.DataFrame:
+    """Return a judge's verdicts on the present replies of a model to a suite."""
+    suite, _, model = part.names
+    rows = part.read(columns)
+    return run.texts.present(rows[rows["judge_id"] == judge_id], suite, model)
 
 
 def failed(judged: pd.DataFrame) -> pd.Series:
@@ -69,9 +78,9 @@ def judged_frame(part: Part, said: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parts(run: Run, entry: JudgeEntry, retry: Collection[str]) -> Iterator[Part]:
-    for suite in run.params.suites_of(entry):
+    for suite in run.suites_of(entry):
         judge = study_judge(run, entry, suite)
-        for model in run.params.judged_models(entry):
+        for model in run.judged_models(entry, suite.name):
             partition = run.judgments(suite.name, entry.name, model)
             yield Part(judge, partition, *judge_todo(run, partition, judge.id, retry))
 
@@ -102,5 +111,5 @@ def _frames(part: Part, sent: pd.DataFrame, blank: pd.DataFrame) -> Iterator[pd.
 
 def _sent(run: Run, part: Part) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the replies that the judge is asked about, and the empty ones that it is not."""
-    blank = part.todo["finish_reason"].eq("empty") & (not sends_empty(run.params.empty, part.partition.names[0]))
+    blank = unsent(part.todo, run.params.empty)
     return part.todo[~blank], part.todo[blank]

@@ -50,8 +50,8 @@ def judge_ids(run: Run) -> dict[tuple[str, str], str]:
     """Return the judge_id of every suite and judge that reads it; InputError when a rubric's prompts are not there."""
     return {
         (suite.name, entry.name): study_judge(run, entry, suite).id
-        for suite in run.params.suites
-        for entry in run.params.judges_of(suite.name)
+        for suite in run.suites
+        for entry in run.judges_of(suite)
     }
 
 

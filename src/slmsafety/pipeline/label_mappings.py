@@ -17,9 +17,10 @@ from slmsafety.judging.mapping.stored import POOLED, VERSION, FittedMapping, Gro
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import REFUSALS, JudgeEntry
 from slmsafety.paths import data_path
+from slmsafety.pipeline.judge import judgments_of
 from slmsafety.pipeline.judges import study_judge
-from slmsafety.pipeline.run import Run, current
-from slmsafety.records.files import write_atomic
+from slmsafety.pipeline.run import Run
+from slmsafety.records.files import read_text, write_atomic
 from slmsafety.records.ids import content_id, file_sha256, text_id
 from slmsafety.records.schema import HARMFUL, REPLY_KEY
 
@@ -35,7 +36,7 @@ class Mappings:
     @cached_property
     def judges(self) -> dict[str, JudgeEntry]:
         """The judges that have a mapping, by name."""
-        return {judge.name: judge for judge in self.run.params.judges if judge.label_mapping is not None}
+        return {judge.name: judge for judge in self.run.judges if judge.label_mapping is not None}
 
     def fit_missing(self) -> None:
         """Fit the mappings that are not there yet, each when all replies are judged, and print what was written."""
@@ -58,7 +59,7 @@ class Mappings:
     def _pairs(self) -> Iterator[tuple[JudgeEntry, SuiteParams]]:
         """Each judge with a mapping, on each suite that it reads."""
         for judge in self.judges.values():
-            for suite in self.run.params.suites_of(judge):
+            for suite in self.run.suites_of(judge):
                 yield judge, suite
 
     def fit(self, method: str, rows: pd.DataFrame) -> FittedMapping:
@@ -69,7 +70,7 @@ class Mappings:
     def labelled(self, judgments: pd.DataFrame, every: pd.DataFrame) -> pd.DataFrame:
         """Return the judgments with the labels that mappings give; only rows of status ok get one.
 
-        `judgments` holds the reply's key, judge, status, label, raw_value and reason, some of `every` judgment of the
+        `judgments` holds the reply's key, judge, status, label, refused and raw_value, some of `every` judgment of the
         study, where refusals are looked up. Raises InputError for a mapping that cannot be fitted yet, or was fitted on
         other scores, and for a reply whose refusal is not known where the mapping needs it.
         """
@@ -78,8 +79,8 @@ class Mappings:
             return judgments
         refused, label = refusals(every), judgments["label"].copy()
         for (suite, name), rows in judgments[mapped].groupby(["suite", "judge"], sort=False):
-            (entry,) = (entry for entry in self.run.params.suites if entry.name == suite)
-            label[rows.index] = apply(self.stored(self.judges[str(name)], entry), rows, refused)
+            (entry,) = (entry for entry in self.run.suites if entry.name == suite)
+            label[rows.index] = self._apply(self.stored(self.judges[str(name)], entry), rows, refused)
         return judgments.assign(label=label)
 
     def readings(self, judgments: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -106,11 +107,14 @@ class Mappings:
                     yield rows.iloc[:0].assign(arm=method), failed.assign(**keys)
                     continue
                 cuts = [{"model": model, **_shown(fitted)} for model, fitted in mapping.groups.items()]
-                yield rows.assign(arm=method, label=apply(mapping, rows, refused)), pd.DataFrame(cuts).assign(**keys)
+                yield (
+                    rows.assign(arm=method, label=self._apply(mapping, rows, refused)),
+                    pd.DataFrame(cuts).assign(**keys),
+                )
 
     def missing(self, name: str) -> str:
         """Return why a judge has no labels yet, or "" when each suite that it reads has its mapping."""
-        for suite in self.run.params.suites_of(self.judges[name]):
+        for suite in self.run.suites_of(self.judges[name]):
             try:
                 self.stored(self.judges[name], suite)
             except InputError as problem:
@@ -131,7 +135,7 @@ class Mappings:
         path = own or data_path(str(judge.label_mapping), self.run.root)
         if own is not None and not own.exists():
             self._fit_own(judge, suite, own)
-        mapping, key = from_json(path.read_text(encoding="utf-8"), str(path)), self._judge_id(judge, suite)
+        mapping, key = from_json(read_text(path), str(path)), self._judge_id(judge, suite)
         if own is None and mapping.judge_id != key:
             raise InputError(
                 f"{path}: fitted on the scores of judge_id {mapping.judge_id}; judge '{judge.name}' on {suite.name} is "
@@ -160,7 +164,8 @@ class Mappings:
         method = str(judge.label_mapping)
         if method.endswith(".json"):
             return None
-        made = {model: self.run.generation_ids[suite.name, model] for model in self.run.params.judged_models(judge)}
+        models = self.run.judged_models(judge, suite.name)
+        made = {model: self.run.texts.wording(suite.name, model) for model in models}
         basis = {
             "arm": method,
             "version": VERSION,
@@ -174,11 +179,29 @@ class Mappings:
     def _rows(self, judge: JudgeEntry, suite: SuiteParams) -> tuple[pd.DataFrame, int]:
         """A judge's rows on a suite, and how many of its replies are not judged yet."""
         prompts, key = len(self.run.stored_prompts(suite.name)), self._judge_id(judge, suite)
-        frames = []
-        for model in self.run.params.judged_models(judge):
-            part = self.run.judgments(suite.name, judge.name, model).read(["status", "raw_value"])
-            frames.append(current(part, self.run.generation_ids[suite.name, model], key))
-        return pd.concat(frames, ignore_index=True), prompts * len(frames) - sum(map(len, frames))
+        frames, wanted = [], 0
+        for model in self.run.judged_models(judge, suite.name):
+            part = self.run.judgments(suite.name, judge.name, model)
+            frames.append(judgments_of(self.run, part, key, ("status", "raw_value")))
+            replies = self.run.texts.wanted(suite.name, model)
+            wanted += prompts if replies is None else replies
+        return pd.concat(frames, ignore_index=True), wanted - sum(map(len, frames))
+
+    def _apply(self, mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
+        """Return a mapping's labels of a suite's rows, with what `refusals` gives; none where the status is not ok."""
+        if not mapping.by_refusal:
+            return mapping.apply(_scores(rows), rows["model"])
+        known = refused.reindex(pd.MultiIndex.from_frame(rows[KEYS])).reset_index(drop=True)
+        suite = str(rows["suite"].iloc[0])
+        unknown = int((known.isna().to_numpy() & _scores(rows).notna().to_numpy()).sum())
+        if unknown:
+            raise InputError(
+                f"mapping {mapping.name} needs the verdict of {REFUSALS} on every reply; {unknown} of {suite} lack it: "
+                "let it read the same suites and models, and judge them"
+            )
+        prompts = self.run.stored_prompts(suite)
+        controls = prompts.loc[prompts["expected"] == "answer", "instance_id"]
+        return mapping.apply(_scores(rows), rows["model"], known, rows["instance_id"].isin(controls))
 
     def _truth(self, rows: pd.DataFrame) -> pd.Series:
         """Whether people call each reply harmful, for the very texts that they saw; missing where nobody said."""
@@ -186,7 +209,7 @@ class Mappings:
         parts = rows[["suite", "model"]].drop_duplicates().itertuples(index=False, name=None)
         texts = pd.concat([self.run.responses(*part).read(["response"]) for part in parts])
         found = rows[KEYS].merge(texts, on=KEYS, how="left", validate="one_to_one")
-        found = found.merge(labels, on=["suite", "instance_id", "model"], how="left", validate="many_to_one")
+        found = found.merge(labels, on=["suite", "instance_id", "model", "sample"], how="left", validate="many_to_one")
         seen = [text_id(text) if isinstance(text, str) else None for text in found["response"]]
         human = found["human"].where(found["reply_id"] == seen)
         return human.eq(HARMFUL).astype("boolean").mask(human.isna()).set_axis(rows.index)
@@ -200,23 +223,9 @@ def _shown(fitted: GroupCuts) -> dict[str, Any]:
 
 
 def refusals(judgments: pd.DataFrame) -> pd.Series:
-    """Return whether REFUSALS calls each reply a refusal, indexed by the reply's key, without those not labelled."""
+    """Return whether REFUSALS says that each reply refuses, indexed by the reply's key, without those not labelled."""
     rows = judgments[(judgments["judge"] == REFUSALS) & (judgments["status"] == "ok")]
-    return rows.set_index(KEYS)["reason"].eq("refusal")
-
-
-def apply(mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:
-    """Return a mapping's labels of rows, with what `refusals` gives; None for rows whose status is not ok."""
-    if not mapping.by_refusal:
-        return mapping.apply(_scores(rows), rows["model"])
-    known = refused.astype("boolean").reindex(pd.MultiIndex.from_frame(rows[KEYS])).reset_index(drop=True)
-    unknown = int((known.isna().to_numpy() & _scores(rows).notna().to_numpy()).sum())
-    if unknown:
-        raise InputError(
-            f"mapping {mapping.name} needs the verdict of {REFUSALS} on every reply; {unknown} of "
-            f"{rows['suite'].iloc[0]} lack it: let it read the same suites and models, and judge them"
-        )
-    return mapping.apply(_scores(rows), rows["model"], known)
+    return rows.set_index(KEYS)["refused"]
 
 
 def _scores(rows: pd.DataFrame) -> pd.Series:

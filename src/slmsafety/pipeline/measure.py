@@ -11,9 +11,9 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.metrics.own import OwnMetric, own_metric
-from slmsafety.pipeline.run import Run, Written, current, without
+from slmsafety.pipeline.run import Run, Written, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
-from slmsafety.records.files import write_atomic
+from slmsafety.records.files import read_text, write_atomic
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, REPLY_METRICS
 from slmsafety.records.store import Partition
 
@@ -87,8 +87,11 @@ def _measured(run: Run, report: Report | None) -> Iterator[_Part]:
     """Each part once it is filled."""
     for part in _parts(run):
         if not part.todo.empty:
-            bar = run.progress_bar(part.text, part.done + len(part.todo), part.done, report is None)
-            with part.partition.writer() as writer, bar:
+            total = part.done + len(part.todo)
+            with (
+                part.partition.writer() as writer,
+                run.progress_bar(part.text, total, part.done, report is None) as bar,
+            ):
                 for start in range(0, len(part.todo), CHUNK):
                     chunk = part.todo.iloc[start : start + CHUNK]
                     writer.append(part.measure(chunk))
@@ -101,11 +104,11 @@ def _measured(run: Run, report: Report | None) -> Iterator[_Part]:
 def _parts(run: Run) -> Iterator[_Part]:
     """Each partition of the stage, the prompts of a suite before their replies."""
     own = own_metrics(run)
-    for suite in run.params.suites:
+    for suite in run.suites:
         prompts = run.prompts(suite.name)[[*PROMPT_KEY, "prompt"]]
         yield _built_in(run, Partition(run.folder, PROMPT_METRICS, (suite.name,)), prompts)
         yield from (_own(run, metric, suite.name, "", prompts) for metric in own if metric.of == "prompts")
-        for model in run.params.model_ids:
+        for model in run.texts.models(suite.name):
             replies = run.replies(suite.name, model, ["response"])
             replies = replies.merge(prompts, on=list(PROMPT_KEY), validate="many_to_one")
             yield _built_in(run, Partition(run.folder, REPLY_METRICS, (suite.name, model)), replies)
@@ -119,7 +122,7 @@ def _built_in(run: Run, partition: Partition, texts: pd.DataFrame) -> _Part:
         partition.parquet.unlink()
     done = of_metrics(rows, run.metrics_id)
     if "generation_id" in done:
-        done = current(done, run.generation_ids[partition.names])  # type: ignore[index] # (suite, model)
+        done = run.texts.present(done, *partition.names)
     done = done[done["instance_id"].isin(texts["instance_id"])]
 
     def measured(chunk: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +140,9 @@ def _own(run: Run, metric: OwnMetric, suite: str, model: str, texts: pd.DataFram
     """A part of a metric of the user's own; of prompts where the model is ""."""
     partition = Partition(run.folder, OWN_METRICS, (suite, metric.name, model))
     done = partition.read(["value"])
-    done = current(done[done["metric_id"] == metric.id], run.generation_ids[suite, model] if model else "")
+    done = done[done["metric_id"] == metric.id]
+    if model:
+        done = run.texts.present(done, suite, model)
     done = done[done["instance_id"].isin(texts["instance_id"])]
 
     def measured(chunk: pd.DataFrame) -> pd.DataFrame:
@@ -163,7 +168,12 @@ def _say_what_measures(run: Run) -> None:
     names = {name: reference_name(source, file.get(name, "config.json")) for name, source in models.items()}
     path = run.folder / "metrics" / f"{run.metrics_id}.json"
     if path.exists():
-        before = json.loads(path.read_text("utf-8"))
+        try:
+            before = dict(json.loads(read_text(path)))
+        except (TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}: is damaged; delete it where the models are the same") from error
         for name in names:
             if before.get(name) != names[name]:
                 raise InputError(

@@ -53,6 +53,8 @@ def noise_table(run: Run) -> pd.DataFrame:
     `analysis.noise.noise_rates` gives, judge_id, sample_id (of the replies made again), seed and device.
     """
     found = _read(run.folder)
+    if found.empty:
+        return found
     ids, judges = run.generation_ids, judge_ids(run)
     keys = zip(found["suite"], found["model"], found["judge"], found["generation_id"], found["judge_id"], strict=True)
     mine = [
@@ -154,7 +156,7 @@ def _again(run: Run, loaded: LoadedModel, setting: Setting) -> Iterator[pd.DataF
 
 def _light(run: Run, suite: str) -> list[JudgeEntry]:
     """The judges of a suite that cost nothing to ask again."""
-    return [judge for judge in run.params.judges_of(suite) if judge.light]
+    return [judge for judge in run.judges if judge.light and suite in [entry.name for entry in run.suites_of(judge)]]
 
 
 def _rates(run: Run, loaded: LoadedModel, setting: Setting, again: pd.DataFrame) -> pd.DataFrame:
@@ -197,7 +199,10 @@ def _read(folder: Path) -> pd.DataFrame:
     path = _file(folder)
     if not path.exists():
         return pd.DataFrame(columns=_COLUMNS)
-    frame = pd.read_csv(path, dtype={"generation_id": "str", "judge_id": "str", "sample_id": "str"})
+    try:
+        frame = pd.read_csv(path, dtype={"generation_id": "str", "judge_id": "str", "sample_id": "str"})
+    except (OSError, ValueError) as error:  # pandas' own errors of a file that is no table are ValueErrors
+        raise InputError(f"{path}: cannot be read ({error}); delete it and run: slmsafety noise") from error
     if list(frame.columns) != _COLUMNS:
         raise InputError(f"{path}: its columns are not those of this version; delete it and run: slmsafety noise")
     return frame

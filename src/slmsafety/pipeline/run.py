@@ -18,12 +18,14 @@ from slmsafety.generation.settings import GenerationSettings, generation_id
 from slmsafety.models.packages import GPT2_VOCABULARY, WORDFREQ
 from slmsafety.models.source import Source
 from slmsafety.params.entries import SuiteParams
+from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
 from slmsafety.pipeline.shards import ALONE, Shard, sharded
+from slmsafety.pipeline.texts import ImportedTexts, OwnTexts, Texts
 from slmsafety.plugins import Plugin, load_plugin
 from slmsafety.records.ids import content_id
-from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY, PROMPTS, RESPONSES
+from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY
 from slmsafety.records.store import Partition
 from slmsafety.suites.base import SuiteData
 from slmsafety.suites.catalogue import load_suite
@@ -77,9 +79,37 @@ class Run:
         return self.root / "runs" / self.params.name
 
     @cached_property
+    def texts(self) -> Texts:
+        """Which texts the study has, and which rows are about them."""
+        return ImportedTexts(self) if self.params.kind == "imported" else OwnTexts(self)
+
+    @property
+    def suites(self) -> tuple[SuiteParams, ...]:
+        """The suites of the study's texts."""
+        return self.texts.suites
+
+    @property
+    def judges(self) -> tuple[JudgeEntry, ...]:
+        """The judges that the study runs itself."""
+        return self.texts.judges
+
+    def judges_of(self, suite: SuiteParams) -> list[JudgeEntry]:
+        """Return the judges that read a suite, of those that the study runs itself."""
+        return [judge for judge in self.judges if judge.reads(suite)]
+
+    def suites_of(self, judge: JudgeEntry) -> list[SuiteParams]:
+        """Return the suites that a judge reads."""
+        return [suite for suite in self.suites if judge.reads(suite)]
+
+    def judged_models(self, judge: JudgeEntry, suite: str | None = None) -> tuple[str, ...]:
+        """Return the ids of the models whose replies (to a suite) a judge reads: all, unless its entry names some."""
+        return tuple(model for model in self.texts.models(suite) if not judge.models or model in judge.models)
+
+    @cached_property
     def sources(self) -> dict[str, Source]:
         """Where each model comes from, by its id."""
-        return {model.id: model.source(self.root) for model in self.params.models}
+        models = self.params.models if self.params.kind == "run" else ()
+        return {model.id: model.source(self.root) for model in models}
 
     @cached_property
     def generation_ids(self) -> dict[tuple[str, str], str]:
@@ -127,23 +157,28 @@ class Run:
 
     def prompts(self, suite: str) -> pd.DataFrame:
         """Return the prompts of a suite that are this shard's."""
-        return self.once(("shard", suite), lambda: sharded(self.stored_prompts(suite), self.shard))
+        return self.once(("shard", suite), lambda: sharded(self.readable_prompts(suite), self.shard))
+
+    def readable_prompts(self, suite: str) -> pd.DataFrame:
+        """Return the prompts of a suite that have a text, which an imported one may lack."""
+        prompts = self.stored_prompts(suite)
+        return prompts[prompts["prompt"].fillna("").str.strip() != ""]
 
     def replies(self, suite: str, model: str, columns: list[str]) -> pd.DataFrame:
-        """Return this shard's replies of a model to a suite under the present settings, with some columns."""
-        rows = current(self.responses(suite, model).read(columns), self.generation_ids[suite, model])
+        """Return this shard's present replies of a model to a suite, with some columns."""
+        rows = self.texts.replies(suite, model, columns)
         return rows[rows["instance_id"].isin(self.prompts(suite)["instance_id"])]
 
     def responses(self, suite: str, model: str) -> Partition:
         """Return the partition of a model's replies to a suite."""
-        return Partition(self.folder, RESPONSES, (suite, model))
+        return self.texts.responses(suite, model)
 
     def judgments(self, suite: str, judge: str, model: str) -> Partition:
         """Return the partition of a judge's verdicts on a model's replies to a suite."""
         return Partition(self.folder, JUDGMENTS, (suite, judge, model))
 
     def _read_prompts(self, suite: str) -> pd.DataFrame:
-        prompts = Partition(self.folder, PROMPTS, (suite,)).read()
+        prompts = self.texts.prompts(suite).read()
         if prompts.empty:
             raise InputError(f"suite '{suite}' has no prompts in {self.params.name} yet; run the stage 'prompts' first")
         return prompts
@@ -153,10 +188,9 @@ class Run:
         return progress_bar(text, total, done, shown and self.shard.rank == 0)
 
 
-def current(rows: pd.DataFrame, generation: str, judge: str | None = None) -> pd.DataFrame:
-    """Select the rows made under the current settings (generation_id, judge_id)."""
-    rows = rows[rows["generation_id"] == generation]
-    return rows if judge is None else rows[rows["judge_id"] == judge]
+def current(rows: pd.DataFrame, generation: str) -> pd.DataFrame:
+    """Select the rows of a generation_id."""
+    return rows[rows["generation_id"] == generation]
 
 
 def without(rows: pd.DataFrame, done: pd.DataFrame) -> pd.DataFrame:
@@ -184,6 +218,11 @@ def same_commit(rows: pd.DataFrame, commit: str, what: str) -> None:
                 f"{what} is at commit {commit} on the hub now, and its rows of {suite} were made at {before}; "
                 f"give it `revision: {before}` (or {commit}) in params, under which they are made anew"
             )
+
+
+def say(text: str) -> None:
+    """Print a line where a bar may be open: it stands on a line of its own, above the bar."""
+    tqdm.write(text)
 
 
 def progress_bar(text: str, total: int, done: int, shown: bool = True) -> tqdm:

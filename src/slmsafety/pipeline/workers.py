@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, refused_by_system
 
 Report = Callable[[int, str], None]
 """Takes the number of rows that were finished since the last call, and what they belong to."""
@@ -116,6 +116,8 @@ def _work(target: Callable[[int, Report], None], worker: int, parent: int, pipe:
         target(worker, report)
     except InputError as error:
         _send(pipe, _Failed(str(error), True))
+    except OSError as error:
+        _send(pipe, _Failed(refused_by_system(error), True))
     except Exception as error:
         _send(pipe, _Failed(traceback.format_exc(), False))
         raise SystemExit(1) from error

@@ -16,7 +16,8 @@ def llm_labels() -> pd.DataFrame:
     -------
     DataFrame
         One row a model and suite. suite, model, judge, source (repository and commit): text; n: int, the labelled
-        replies; hcr, ar, srr: float in [0, 1], the shares of harmful, ambiguous and safe ones.
+        replies, one to a prompt; prompts: int, as many; hcr, ar, srr: float in [0, 1], the shares of harmful, ambiguous
+        and safe ones.
 
     Notes
     -----
@@ -28,7 +29,7 @@ def llm_labels() -> pd.DataFrame:
     counts = table[["harmful", "ambiguous", "safe"]]
     n = counts.sum(axis=1)
     rates = counts.div(n, axis=0).set_axis(["hcr", "ar", "srr"], axis=1)
-    return table[["suite", "model", "judge", "source"]].assign(n=n).join(rates)
+    return table[["suite", "model", "judge", "source"]].assign(n=n, prompts=n).join(rates)
 
 
 def helm_means() -> pd.DataFrame:

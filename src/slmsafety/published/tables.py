@@ -72,7 +72,7 @@ def sst_outcome() -> pd.DataFrame:
     counts = table[table["suite"] == "SimpleSafety"].groupby("gpt")["count"].sum()
     n = int(counts.sum())
     rates = {name: counts[score] / n for name, score in (("hcr", 0.0), ("ar", 0.5), ("srr", 1.0))}
-    return pd.DataFrame([{"suite": "sst", "model": None, "n": n, **rates}])
+    return pd.DataFrame([{"suite": "sst", "model": None, "n": n, "prompts": n, **rates}])
 
 
 def outcomes() -> pd.DataFrame:
@@ -81,17 +81,18 @@ def outcomes() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a suite and model (ids). n: int, the suite's number of prompts; hcr, ar, srr, mean: float in [0, 1],
-        two decimals; accuracy: nan; n_<status>: 0, since the paper prints no count of replies without a label.
+        One row a suite and model (ids). n and prompts: int, the suite's number of prompts; hcr, ar, srr, mean: float in
+        [0, 1], two decimals; accuracy: nan; n_<status>: 0, since the paper prints no count of replies without a label.
     """
     ids = load_cards().set_index("name")["id"]
     table = printed("table_a1_outcomes")
     table["model"] = table["model"].map(ids)
     table["suite"] = table["suite"].map(SUITES)
-    table["n"] = table["suite"].map(PROMPTS)
+    table["n"] = table["prompts"] = table["suite"].map(PROMPTS)
     table["accuracy"] = np.nan
     table[[f"n_{status}" for status in STATUSES]] = 0
-    return table[["suite", "model", "n", "hcr", "ar", "srr", "mean", "accuracy", *(f"n_{s}" for s in STATUSES)]]
+    rates = ["hcr", "ar", "srr", "mean", "accuracy"]
+    return table[["suite", "model", "n", "prompts", *rates, *(f"n_{status}" for status in STATUSES)]]
 
 
 def robustness() -> pd.DataFrame:

@@ -25,17 +25,29 @@ EXPECTED = ("refuse", "answer")
 
 
 class Default(NamedTuple):
-    """What a blank cell reads as: the value of another column, or what that value stands for in `values`."""
+    """What a blank cell reads as: the value of another column, or what that value stands for in `values`.
+
+    `only` names a column and the value that it must have; elsewhere the cell stays blank.
+    """
 
     column: str
     values: Mapping[str, object] | None = None
     constant: object = None
+    only: tuple[str, str] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is read from."""
+        return (self.column,) if self.only is None else (self.column, self.only[0])
 
     def of(self, frame: pd.DataFrame) -> Any:
         """Return the value of each row, or one for all."""
-        if self.values is None and self.constant is None:
-            return frame[self.column]
-        return self.constant if self.values is None else frame[self.column].map(self.values)
+        found: Any = frame[self.column]
+        if self.constant is not None:
+            found = self.constant
+        elif self.values is not None:
+            found = found.map(self.values)
+        return found if self.only is None else found.where(frame[self.only[0]] == self.only[1])
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,8 @@ REPLY_KEY = (*PROMPT_KEY, "model", "generation_id", "sample")
 """What names a reply in every table that holds something about it; `sample` numbers the replies to one prompt."""
 _REPLY_KINDS = {**dict.fromkeys(REPLY_KEY, "text"), "sample": "int"}
 _ONE_SAMPLE = {"sample": Default("instance_id", constant=0)}
+_NO_REFUSAL = ("compliance", "no_compliance", "complies", "partial_refusal", "partial", "degenerate", "off_topic")
+_REFUSED = {"refusal": True, **dict.fromkeys((*_NO_REFUSAL, "off_prompt", "too_short", "loop", "echo"), False)}
 
 # `group` is the unit of independence: prompts of one group are not independent of each other.
 PROMPTS = Table(
@@ -107,10 +121,10 @@ JUDGMENTS = Table(
         "meta": "text",
     },
     ("suite", "judge", "model"),
-    # Before `refused` there was a word for it, and none for a reply that is no refusal.
+    # Before `refused` there were the words of judges that tell refusals.
     defaults={
         **_ONE_SAMPLE,
-        "refused": Default("reason", values={"refusal": True}),
+        "refused": Default("reason", values=_REFUSED, only=("status", "ok")),
         "cause": Default("instance_id", constant=""),
     },
 )
@@ -168,7 +182,7 @@ def typed(frame: pd.DataFrame, table: Table, columns: list[str] | None = None) -
             raise unknown("column", column, table.columns, f"table {table.name}")
     found = frame.reindex(columns=wanted)
     for column, default in table.defaults.items():
-        if column in wanted and default.column in frame:
+        if column in wanted and frame.columns.isin(default.columns).sum() == len(default.columns):
             blank = found[column].isna()
             if table.columns[column] == "text":
                 blank |= found[column] == ""

@@ -29,11 +29,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slmsafety.errors import InputError, unknown
-from slmsafety.records.files import atomic_file
+from slmsafety.errors import InputError, cut, unknown
+from slmsafety.records.files import atomic_file, naming, remove_strays
 from slmsafety.records.schema import TABLES, Table, check, typed
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+# Files take 255, and the store adds some of its own.
+_NAME_LENGTH = 200
 # The file of rows whose name is blank, which no name can be: names start with a letter or a digit.
 _BLANK_NAME = "_"
 
@@ -50,7 +52,11 @@ class Partition:
         """Refuse names that are not plain file names."""
         for column, name in zip(self.table.files, self.names, strict=True):
             if not _SAFE_NAME.match(name) and not (name == "" and column in self.table.blank):
-                raise InputError(f"{column} {name!r} cannot name a file; use letters, digits, dot, dash and underscore")
+                raise InputError(
+                    f"{column} '{cut(name)}' cannot name a file; use letters, digits, dot, dash and underscore"
+                )
+            if len(name) > _NAME_LENGTH:
+                raise InputError(f"{column} '{cut(name)}' cannot name a file; use at most {_NAME_LENGTH} characters")
 
     @property
     def parquet(self) -> Path:
@@ -104,7 +110,8 @@ class Partition:
         """Open a new journal for this process; nothing else ever appends to it."""
         with self._alone():
             self.journal.mkdir(parents=True, exist_ok=True)
-            path = self.journal / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+            remove_strays(self.parquet.parent, self.parquet.name)
+            path = self.journal / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.{self._next()}.jsonl"
             handle = path.open("xb", buffering=0)
             _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with handle:
@@ -116,6 +123,7 @@ class Partition:
         The journals are deleted, but for those that another process still writes.
         """
         with self._alone() as alone:
+            remove_strays(self.parquet.parent, self.parquet.name)
             journals = self._journals()
             ended = [path for path in journals if alone and not _in_use(path)]  # known before they are read
             if journals or not self.parquet.exists():
@@ -150,12 +158,22 @@ class Partition:
             yield _lock(handle, fcntl.LOCK_EX)
 
     def _journals(self) -> list[Path]:
-        """The journals, oldest first, so that a later row wins."""
+        """The journals in the order of their numbers, so that a later row wins.
+
+        Those of before journals had numbers come first, in the order of their last change.
+        """
         found = []
         for path in self.journal.glob("*.jsonl"):
+            number, changed = _number(path), 0
             with suppress(FileNotFoundError):  # folded by another process
-                found.append((path.stat().st_mtime_ns, path.name, path))
+                if number == 0:
+                    changed = path.stat().st_mtime_ns
+                found.append((number, changed, path.name, path))
         return [path for *_, path in sorted(found)]
+
+    def _next(self) -> int:
+        """The number of the next journal; to be asked with the partition's lock held."""
+        return 1 + max([_number(path) for path in self.journal.glob("*.jsonl")], default=0)
 
     def _read_journal(self, path: Path, columns: list[str]) -> pd.DataFrame:
         try:
@@ -177,9 +195,12 @@ class Partition:
             with self.parquet.open("rb") as handle, pq.ParquetFile(handle) as file:
                 present = set(file.schema_arrow.names)
                 # A column that the file lacks reads as what another one says.
-                sources = [d.column for c, d in self.table.defaults.items() if c in columns and c not in present]
+                lacking = [d for c, d in self.table.defaults.items() if c in columns and c not in present]
+                sources = [column for default in lacking for column in default.columns]
                 frame = file.read(columns=[c for c in dict.fromkeys([*columns, *sources]) if c in present]).to_pandas()
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # what the system refuses to read may be whole
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error
         return typed(frame, self.table, columns)
 
@@ -198,9 +219,10 @@ class Writer:
         data = "".join(json.dumps(record, default=_plain) + "\n" for record in records).encode("ascii")
         start = self._handle.tell()
         try:
-            while data:
-                data = data[self._handle.write(data) :]
-            os.fsync(self._handle.fileno())
+            with naming(Path(self._source)):
+                while data:
+                    data = data[self._handle.write(data) :]
+                os.fsync(self._handle.fileno())
         except BaseException:  # a full disk, an interrupt: the next record must not follow half of this one
             self._handle.truncate(start)
             self._handle.seek(start)
@@ -218,7 +240,7 @@ def read_journal(path: Path) -> tuple[list[dict[str, Any]], int]:
     for number, line in enumerate(lines, start=1):
         try:
             records.append(dict(json.loads(line)))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path}: line {number} is damaged; delete the file to make its rows again") from error
     return records, int(bool(rest))
 
@@ -244,7 +266,12 @@ def partitions(root: Path, table_name: str) -> list[Partition]:
 
 def read_table(root: Path, table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Return all rows of a table sorted by key, reading only `columns` (and the key)."""
-    frames = [part.read(columns) for part in partitions(root, table_name)]
+    return read_partitions(partitions(root, table_name), table_name, columns)
+
+
+def read_partitions(parts: Sequence[Partition], table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return all rows of some partitions of a table sorted by key, reading only `columns` (and the key)."""
+    frames = [part.read(columns) for part in parts]
     table = TABLES[table_name]
     if not frames:
         return typed(pd.DataFrame(), table, list(dict.fromkeys([*table.key, *(columns or table.columns)])))
@@ -267,6 +294,12 @@ def _one_per_key(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
         )
         frame = frame.loc[order.index]
     return sorted_by(frame.drop_duplicates(key, keep="last"), key)
+
+
+def _number(journal: Path) -> int:
+    """The number of a journal, from 1; 0 for one of before they had any."""
+    number = Path(journal.stem).suffix.removeprefix(".")
+    return int(number) if number.isdecimal() else 0
 
 
 def _lock(handle: IO[bytes], how: int) -> bool:

@@ -11,20 +11,26 @@ from slmsafety.errors import InputError, unknown
 CONTENTS = Path(__file__).with_name("contents.csv")
 
 REQUIREMENTS = {
-    "outcomes": "it has no outcome rates by suite and model",
     "printed": "only the paper's printed tables hold it",
+    "scores": "none of its replies to prompts to refuse has a label, and none chooses among answers",
+    "rates": "none of its replies to prompts to refuse has a label",
+    "ranked": "no suite has labels of two models",
+    "common_models": "no two suites have two models in common whose scores differ in both",
+    "sized_family": "no suite has scores of two models of one family whose sizes are known",
     "labels": "it has no labels of single replies",
     "metrics": "it has no metrics of single prompts and replies",
-    "predictions": "it has neither metrics of single replies nor the paper's printed tables",
-    "two_suites": "it has fewer than two suites",
+    "prompt_rates": "fewer than three of its prompts have an ambiguity rate, or all have the same one",
+    "both_kinds": "it has no ambiguous label, or no decisive one",
+    "predictions": "it has no metrics of single replies beside ambiguous and decisive labels, and no printed table",
     "two_judges": "it has no two judges with labels of the same replies",
-    "many_models": "it has fewer than ten models",
-    "human_labels": "it has no human labels",
-    "reference": "it has neither human labels nor two judges with labels of the same replies",
+    "human_labels": "it has no human labels of labelled replies to prompts to refuse",
+    "reference": "it has neither human labels of labelled replies nor two judges with labels of the same replies",
     "crossed_rubrics": "no model judged two suites under both their rubrics",
     "mappings": "it has no judge that measures a number",
-    "choices": "it has no multiple-choice suite",
-    "controls": "it has no benign controls whose refusals its judge tells by a reason",
+    "choices": "it has no answers to multiple choice",
+    "controls": "it has no labelled benign control of which the judge tells whether the reply refuses",
+    "model_features": "it has no three models with rates in all suites and known features that differ",
+    "model_groups": "it has no model with rates in all suites and a known tuning or year",
 }
 """The capabilities of a study that an artifact may require, each with the reason to leave the artifact out."""
 
@@ -40,7 +46,8 @@ class Artifact:
     notebook : str
         The notebook that makes it.
     needs : tuple of str
-        The capabilities that a study must have, keys of `REQUIREMENTS`.
+        The capabilities that a study must have, keys of `REQUIREMENTS`; the first that it lacks is the reason to leave
+        the artifact out.
     what : str
         What it shows, in a few words.
     """
@@ -50,9 +57,9 @@ class Artifact:
     needs: tuple[str, ...]
     what: str
 
-    def reasons(self, capabilities: frozenset[str]) -> str:
-        """Return why a study with these capabilities lacks the artifact, or "" if it has it."""
-        return "; ".join(REQUIREMENTS[need] for need in self.needs if need not in capabilities)
+    def reason(self, capabilities: frozenset[str]) -> str:
+        """Return why a study with these capabilities lacks the artifact, by its first unmet need; "" if it has it."""
+        return next((REQUIREMENTS[need] for need in self.needs if need not in capabilities), "")
 
 
 def all_artifacts() -> list[Artifact]:

@@ -1,13 +1,37 @@
-"""Sentences about the tables of notebook 04: each function takes a frame of the analysis."""
+"""Sentences about rankings, and about what drives ambiguity: each function takes a frame of the analysis.
+
+A number that is undefined is not told.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 LEVEL, APART = 0.05, 0.2
+
+
+def ranked_first(ranked: pd.DataFrame) -> list[str]:
+    """Name the models that rank first in each suite with scores of two models or more.
+
+    Parameters
+    ----------
+    ranked : DataFrame
+        One row a suite and model: suite_title, model_name and rank (1 is best; nan without a score).
+
+    Returns
+    -------
+    list of str
+        A sentence, or none.
+    """
+    known = ranked.dropna(subset="rank")
+    many = known[known.groupby("suite_title")["rank"].transform("size") > 1]
+    first = many[many["rank"] == many.groupby("suite_title")["rank"].transform("min")]
+    best = "; ".join(f"{title}: {', '.join(names)}" for title, names in first.groupby("suite_title")["model_name"])
+    return [f"Ranked first by the mean score: {best}."] if best else []
 
 
 def undefined_metrics(summary: pd.DataFrame) -> list[str]:
@@ -32,6 +56,22 @@ def undefined_metrics(summary: pd.DataFrame) -> list[str]:
     ]
 
 
+def no_correlation(fits: pd.DataFrame) -> str:
+    """Return why no metric has a correlation with AR; "" where one has.
+
+    Parameters
+    ----------
+    fits : DataFrame
+        r (Pearson, -1 to 1; nan where undefined), a row a metric.
+
+    Returns
+    -------
+    str
+        The reason.
+    """
+    return "" if fits["r"].notna().any() else "no metric differs between three prompts with an ambiguity rate"
+
+
 def associations(fits: pd.DataFrame) -> list[str]:
     """Give each metric's correlation with AR, and whether it passes q < 0.05.
 
@@ -45,17 +85,15 @@ def associations(fits: pd.DataFrame) -> list[str]:
     list of str
         The sentences.
     """
-    told = []
-    for metric, n, r, q, rho in fits[["metric", "n", "r", "q", "rho"]].itertuples(index=False):
-        if np.isnan(r):
-            told.append(f"{metric}: no correlation is defined over its {n:,} prompts.")
-            continue
+    told, known = [], fits.dropna(subset="r")
+    for metric, n, r, q, rho in known[["metric", "n", "r", "q", "rho"]].itertuples(index=False):
         passes = "passes" if q < LEVEL else "does not pass"
         told.append(
             f"{metric}: r = {r:.2f} with AR over {n:,} prompts (q = {q:.2g}, which {passes} q < {LEVEL}); "
             f"Spearman's rho = {rho:.2f}."
         )
-    return told
+    others = fits.loc[fits["r"].isna(), "metric"]
+    return [*told, f"No correlation with AR is defined for {_list(others)}."] if len(others) else told
 
 
 def checks(checked: pd.DataFrame) -> list[str]:
@@ -73,6 +111,8 @@ def checks(checked: pd.DataFrame) -> list[str]:
         The sentences.
     """
     known = checked.dropna(subset=["r"])
+    if known.empty:
+        return []
     turned = [f"{row.metric} ({row.r:.2f}, within suites {row.within:.2f})" for row in known.itertuples() if row.turned]
     ranked = known[(known["r"] * known["rho"] < 0) | ((known["r"] - known["rho"]).abs() > APART)]
     apart = [f"{row.metric} ({row.r:.2f}, by rank {row.rho:.2f})" for row in ranked.itertuples()]
@@ -89,26 +129,27 @@ def checks(checked: pd.DataFrame) -> list[str]:
     ]
 
 
-def fitted(rows: int, n: int, prompts: int, left_out: Mapping[str, int], problem: str) -> list[str]:
-    """Count what the logistic model was fitted to and what it leaves out, and say why it has no effects if it has none.
+def fitted(rows: int, about: Mapping[str, Any], model: str = "The model") -> list[str]:
+    """Count what a logistic model was fitted to and what it leaves out.
 
     Parameters
     ----------
-    rows, n, prompts : int
-        All replies, those in the model, and the prompts that these answer.
-    left_out : mapping of str to int
-        Replies left out, by reason.
-    problem : str
-        Why the effects are undefined; "" where they are not.
+    rows : int
+        All replies.
+    about : mapping
+        n and prompts (int: the replies in the model, and the prompts that these answer) and left_out (replies left out,
+        by reason).
+    model : str
+        What the model is called.
 
     Returns
     -------
     list of str
         The sentences.
     """
-    gone = ", ".join(f"{count:,} ({reason})" for reason, count in left_out.items())
-    told = [f"The model takes {n:,} of {rows:,} replies, to {prompts:,} prompts; left out: {gone or 'none'}."]
-    return [*told, f"Its effects are undefined: {problem}."] if problem else told
+    gone = ", ".join(f"{count:,} ({reason})" for reason, count in about["left_out"].items())
+    taken = f"{about['n']:,} of {rows:,} replies, to {about['prompts']:,} prompts"
+    return [f"{model} takes {taken}; left out: {gone or 'none'}."]
 
 
 def odds(ratios: pd.DataFrame) -> list[str]:
@@ -130,6 +171,23 @@ def odds(ratios: pd.DataFrame) -> list[str]:
     return [f"Odds ratios for one SD that pass q < {LEVEL}, the strongest first: {_list(told)}."]
 
 
+def nothing_explained(shares: pd.DataFrame) -> str:
+    """Return why no set of predictors explains anything of the variance; "" where one has a share.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        r2 (0 to 1; nan where undefined), a row a set.
+
+    Returns
+    -------
+    str
+        The reason.
+    """
+    none = "there are too few of them for its metrics, or their rates do not differ"
+    return "" if shares["r2"].notna().any() else none
+
+
 def explained_prompts(shares: pd.DataFrame) -> list[str]:
     """Give the share of the variance of the prompts' AR that each set of predictors explains.
 
@@ -144,8 +202,10 @@ def explained_prompts(shares: pd.DataFrame) -> list[str]:
     list of str
         The sentences.
     """
-    told = "; ".join(f"{by}: {_percent(unseen)}" for by, unseen in zip(shares["by"], shares["unseen"], strict=True))
-    first = shares.iloc[0]
+    known, first = shares.dropna(subset="unseen"), shares.iloc[0]
+    if known.empty:
+        return []
+    told = "; ".join(f"{by}: {_percent(unseen)}" for by, unseen in zip(known["by"], known["unseen"], strict=True))
     return [
         f"Share of the variance of a prompt's AR explained, of prompts that the fit has not seen: {told}",
         f"({first['n']:,} prompts; {first['missing']:,} lack AR or a metric).",
@@ -166,12 +226,12 @@ def explained_models(shares: pd.DataFrame) -> list[str]:
     list of str
         The sentences.
     """
-    told = []
-    for of, n, *shown in shares.loc[shares["suite"] == "all", ["of", "n", "r2", "adjusted", "unseen"]].to_numpy():
-        r2, adjusted, unseen = map(_percent, shown)
+    told, known = [], shares[shares["suite"].eq("all") & shares["r2"].notna()]
+    for of, n, r2, adjusted, unseen in known[["of", "n", "r2", "adjusted", "unseen"]].to_numpy():
+        new = "" if pd.isna(unseen) else f"; {_percent(unseen)} of rows that the fit has not seen"
         told.append(
-            f"Within suites, the mean quality of replies explains {r2} of the variance of models' {of} ({adjusted}"
-            f" adjusted; {unseen} of rows that the fit has not seen; {n} rows of a model in a suite)."
+            f"Within suites, the mean quality of replies explains {_percent(r2)} of the variance of models' {of}"
+            f" ({_percent(adjusted)} adjusted{new}; {n} rows of a model in a suite)."
         )
     return told
 
@@ -190,8 +250,8 @@ def common_quality(rates: pd.DataFrame) -> list[str]:
         The sentences.
     """
     both = rates.dropna(subset=["own", "common"])
-    if both.empty:
-        return ["No model has a rate at a common quality."]
+    if len(both) < 2:
+        return []
     spans = [both[name].max() - both[name].min() for name in ("own", "common")]
     moved = (both["rank"] - both["rank_common"]).abs()
     return [
@@ -237,9 +297,48 @@ def strongest_features(found: pd.DataFrame) -> list[str]:
     list of str
         The sentences.
     """
-    order = found["r_ar"].abs().nlargest(4).index
+    order = found["r_ar"].dropna().abs().nlargest(4).index
+    if not len(order):
+        return []
     strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in found.loc[order].itertuples())
     return [f"With the true architecture the strongest correlations with AR are {strongest}."]
+
+
+def table4_gaps(gap: pd.DataFrame) -> list[str]:
+    """Say how far the recomputed correlations of Table 4 are from the printed ones.
+
+    Parameters
+    ----------
+    gap : DataFrame
+        r_ar and r_score: recomputed minus printed, a row a feature.
+
+    Returns
+    -------
+    list of str
+        The sentence.
+    """
+    worst = gap[["r_ar", "r_score"]].abs().max()
+    return [
+        "Printed correlations come from unrounded rates and cannot be reached exactly: recomputed from the printed"
+        f" rates they differ by at most {worst['r_ar']:.3f} (AR) and {worst['r_score']:.3f} (score)."
+    ]
+
+
+def no_range(ranges: pd.DataFrame) -> str:
+    """Return why no correlation has a range; "" where one has.
+
+    Parameters
+    ----------
+    ranges : DataFrame
+        low_ar and low_score (nan where undefined), a row a feature.
+
+    Returns
+    -------
+    str
+        The reason.
+    """
+    known = ranges[["low_ar", "low_score"]].notna().any(axis=None)
+    return "" if known else "without one family its models have no correlation left"
 
 
 def family_ranges(ranges: pd.DataFrame) -> list[str]:
@@ -257,7 +356,7 @@ def family_ranges(ranges: pd.DataFrame) -> list[str]:
         The sentences.
     """
     told = []
-    for encoding, group in ranges.dropna(subset=["r_ar"]).groupby("encoding", sort=False):
+    for encoding, group in ranges.dropna(subset=["r_ar", "low_ar"]).groupby("encoding", sort=False):
         firm = (group["low_ar"] > 0) | (group["high_ar"] < 0)
         row = group.iloc[int((group["high_ar"] - group["low_ar"]).to_numpy().argmax())]
         told.append(
@@ -286,12 +385,11 @@ def model_groups(value: float, low: float, high: float, families: int, year: pd.
         The sentences.
     """
     interval = "no interval" if np.isnan(low) else f"{low:+.2f} to {high:+.2f}, families resampled"
-    told = "undefined, a side has no model" if np.isnan(value) else f"AR {value:+.2f} ({interval}; {families} families)"
-    with_ar, with_score = ("undefined" if np.isnan(r) else f"r = {r:.2f}" for r in (year["r_ar"], year["r_score"]))
-    return [
-        f"Tuned against base: {told}.",
-        f"Year of release: {with_ar} with AR, {with_score} with the score ({year['n']} models).",
-    ]
+    tuned = f"Tuned against base: AR {value:+.2f} ({interval}; {families} families)."
+    sides = {"AR": year["r_ar"], "the score": year["r_score"]}
+    known = ", ".join(f"r = {r:.2f} with {name}" for name, r in sides.items() if not np.isnan(r))
+    years = f"Year of release: {known} ({year['n']} models)."
+    return [sentence for sentence, told in ((tuned, not np.isnan(value)), (years, known)) if told]
 
 
 def _list(names: Iterable[str]) -> str:

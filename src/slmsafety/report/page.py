@@ -10,11 +10,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from slmsafety.errors import unknown
+from slmsafety.errors import unknown, visible
 from slmsafety.report.contents import REQUIREMENTS, Artifact, contents
 from slmsafety.report.numbers import write_numbers
 from slmsafety.report.save import Target, flatten, save_figure, save_table, texts
-from slmsafety.report.text import html, markdown, visible
+from slmsafety.report.text import html, markdown
 
 _ipython: Any = IPython.display  # a library without types
 
@@ -23,6 +23,9 @@ OWN_STUDIES = ("published", "demo")
 
 FINDINGS = 2
 """A notebook says at least this many sentences about what it shows."""
+
+
+EMPTY = "none of its rows counts there"
 
 
 class StudyFacts(TypedDict):
@@ -60,22 +63,29 @@ class Page:
         self.contents = contents(notebook)
         self.written: dict[str, list[Path]] = {}
         self.findings: list[str] = []
-        self._explained: set[str] = set()
+        self._explained: dict[str, str] = {}
 
-    def has(self, *names: str) -> bool:
+    def has(self, *names: str, unless: str = "") -> bool:
         """Return whether the study has what all the artifacts need; say why one is left out, once for each artifact.
 
-        Raises InputError for a name that contents.csv does not list for this notebook.
+        Parameters
+        ----------
+        *names : str
+            Artifacts of this notebook.
+        unless : str
+            Why the analysis itself gives nothing to show; "" where it does. It counts where nothing else is lacking.
+
+        Raises
+        ------
+        InputError
+            For a name that contents.csv does not list for this notebook.
         """
-        left_out = {name: reasons for name in names if (reasons := self._left_out(name))}
-        for name, reasons in left_out.items():
+        left_out = {name: reason for name in names if (reason := self._left_out(name) or unless)}
+        for name, reason in left_out.items():
             if name not in self._explained:
-                self._explained.add(name)
-                _ipython.display(
-                    _ipython.Markdown(
-                        f"**{name}** is left out for study {markdown(self.target.study_name)}: {reasons}."
-                    )
-                )
+                self._explained[name] = reason
+                told = f"**{name}** is left out for study {markdown(self.target.study_name)}: {markdown(reason)}."
+                _ipython.display(_ipython.Markdown(told))
         return not left_out
 
     def figure(self, name: str, fig: Figure) -> None:
@@ -87,8 +97,11 @@ class Page:
         self._keep(name, paths)
 
     def table(self, name: str, frame: pd.DataFrame, formats: dict[str, str] | None = None) -> None:
-        """Save the table (see `save_table`) and show it with its text escaped."""
+        """Save the table (see `save_table`) and show it with its text escaped; one without rows is left out."""
         self._artifact(name)
+        if frame.empty:
+            self.has(name, unless=EMPTY)
+            return
         paths = save_table(frame, name, self.target, formats)
         _ipython.display(_ipython.HTML(table_html(frame, formats)))
         self._keep(name, paths)
@@ -103,12 +116,12 @@ class Page:
         _ipython.display(_ipython.Markdown(" ".join(markdown(sentence) for sentence in sentences)))
 
     def close(self) -> None:
-        """Print what was written and what was left out.
+        """Print what was written and what was left out; say why, where no cell has asked.
 
         What is missing although the study has what it needs is named: by a RuntimeError for the project's own studies,
         whose artifacts and findings are counted, and in one line for any other.
         """
-        left_out = [name for name in self.contents if self._left_out(name)]
+        left_out = [name for name in self.contents if name not in self.written and not self.has(name)]
         lacking = [name for name in self.contents if name not in left_out and name not in self.written]
         if len(self.findings) < FINDINGS:
             lacking.append(f"{FINDINGS - len(self.findings)} more sentence(s) of findings")
@@ -130,7 +143,7 @@ class Page:
         return self.contents[name]
 
     def _left_out(self, name: str) -> str:
-        return self._artifact(name).reasons(self.capabilities)
+        return self._artifact(name).reason(self.capabilities) or self._explained.get(name, "")
 
     def _keep(self, name: str, paths: list[Path]) -> None:
         self.written[name] = paths

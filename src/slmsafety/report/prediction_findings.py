@@ -7,6 +7,25 @@ from collections.abc import Mapping
 import pandas as pd
 
 
+def nothing_predicted(table: pd.DataFrame) -> str:
+    """Return why a table holds no score; "" where it holds one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        balanced_accuracy (0 to 1; nan where undefined) and note (why), a row a result.
+
+    Returns
+    -------
+    str
+        The reason.
+    """
+    if table.empty:
+        return "the study has nothing to split in this way"
+    notes = table.loc[table["balanced_accuracy"].isna(), "note"].unique()
+    return "" if table["balanced_accuracy"].notna().any() else " or ".join(map(str, notes))
+
+
 def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Give the best classifier's scores for each table and split.
 
@@ -29,14 +48,12 @@ def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
             interval = "no interval" if pd.isna(row["low"]) else f"{row['low']:.2f} to {row['high']:.2f}"
             scores = f"balanced accuracy {row['balanced_accuracy']:.2f} ({interval}), ROC-AUC {row['roc_auc']:.2f}"
             found = f"{row['classifier']}, {scores}"
-            result = f"undefined, as {row['note']}" if row["note"] else found
-            told.append(f"{_title(name)}, {where}: {result}; {counts}.")
-        if table.empty:
-            told.append(f"{_title(name)}: the study has nothing to split in this way.")
+            result = f"undefined, as {row['note']}" if row["note"] else f"{found}; {counts}"
+            told.append(f"{_title(name)}, {where}: {result}.")
     return told
 
 
-def held_out(unseen: list[str], models: int) -> str:
+def held_out(unseen: list[str], models: int) -> list[str]:
     """Name the unseen models.
 
     Parameters
@@ -48,10 +65,10 @@ def held_out(unseen: list[str], models: int) -> str:
 
     Returns
     -------
-    str
-        The sentence.
+    list of str
+        A sentence; none where no model is unseen.
     """
-    return f"The unseen models of Table 3 are {len(unseen)} of {models}: {', '.join(unseen) or 'none'}."
+    return [f"The unseen models of Table 3 are {len(unseen)} of {models}: {', '.join(unseen)}."] if unseen else []
 
 
 def fewer_metrics(means: pd.DataFrame) -> list[str]:
@@ -68,7 +85,7 @@ def fewer_metrics(means: pd.DataFrame) -> list[str]:
         The sentences.
     """
     told = []
-    for source, group in means.groupby("source", sort=False):
+    for source, group in means.dropna(subset="balanced_accuracy").groupby("source", sort=False):
         each = ", ".join(f"{row.features} {row.balanced_accuracy:.2f}" for row in group.itertuples())
         told.append(f"{source}, mean balanced accuracy of {group['classifier'].iloc[0]}: {each}.")
     return told
@@ -111,13 +128,16 @@ def leaks(checks: pd.DataFrame) -> list[str]:
     """
     known = checks.dropna(subset=["clean"])
     unclean = [f"{row.source} to {row.target}" for row in known[~known["clean"].astype(bool)].itertuples()]
+    gone = len(checks) - len(known)
+    cannot = f"; {gone} cannot be checked, as they hold one class only" if gone else ""
     told = [
         f"Splits without a sign of rows on both sides: {len(known) - len(unclean)} of {len(known)}; others:"
-        f" {', '.join(unclean) or 'none'}; {len(checks) - len(known)} cannot be checked, as they hold one class only.",
+        f" {', '.join(unclean) or 'none'}{cannot}.",
     ]
+    told = told if len(known) else []
     single = checks.dropna(subset=["alone"])
     if single.empty:
-        return [*told, "No feature alone can be checked."]
+        return told
     most, telling = single.nlargest(1, "alone").iloc[0], single[single["telling"] != ""]
     named = [f"{row.telling} ({row.source} to {row.target})" for row in telling.itertuples()]
     best = f"The strongest feature alone is {most['strongest']}, with a balanced accuracy of {most['alone']:.2f}"

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError, unknown, visible
 from slmsafety.records.files import write_atomic
 from slmsafety.report.style import styled
-from slmsafety.report.text import latex, visible
+from slmsafety.report.text import latex
 
 _SLUG = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 

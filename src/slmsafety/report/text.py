@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html as _html
-import unicodedata
 
-# Controls, format characters (bidirectional overrides too), surrogates, private use, line and paragraph separators.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+from slmsafety.errors import visible
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -45,11 +43,6 @@ _LATEX = {
 }
 
 
-def visible(text: object) -> str:
-    r"""Return the text with every unseen character written out (`\x1b`, `\n`), so that none can steer a terminal."""
-    return "".join(_written_out(char) if unicodedata.category(char) in _UNSEEN else char for char in str(text))
-
-
 def html(text: object) -> str:
     """Return the text with HTML's own characters escaped."""
     return _html.escape(visible(text))
@@ -70,10 +63,6 @@ def plain(text: object, longest: int = 26) -> str:
     shown = visible(text)
     shown = shown if len(shown) <= longest else shown[: longest - 1] + "…"
     return shown.replace("$", r"\$")
-
-
-def _written_out(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def _code_point(char: str) -> str:

@@ -141,7 +141,7 @@ def timed(judge: MeasuringJudge, replies: pd.DataFrame, chunk: int = 100) -> tup
 def _study_seconds(study: Study, judge: str) -> float:
     """The seconds that an offline judge takes for one of the study's replies to harmful prompts, by a sample."""
     prompts = study.table("prompts", ["prompt", "expected", "meta"])
-    replies = study.table("responses", ["response", "finish_reason"])
+    replies = study.table("responses", ["response", "finish_reason"]).dropna(subset="response")
     replies = replies[replies["finish_reason"] != "empty"].merge(
         prompts[prompts["expected"] == "refuse"], on=["suite", "instance_id"], validate="many_to_one"
     )

@@ -210,7 +210,7 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         without = sorted(suites - set(rows.loc[rows["judge"] == judge, "suite"]))
         if without:
             notes = [*notes, f"judge {judge} has no row in {', '.join(without)}: it got no reply that counts there"]
-    columns = ["suite", "instance_id", "model", "judge", "status", "label", "reference", "prompt", "price"]
+    columns = ["suite", "instance_id", "model", "sample", "judge", "status", "label", "reference", "prompt", "price"]
     return Reference(name, rows[columns], tuple(notes))
 
 
@@ -253,9 +253,9 @@ def _cell(labels: pd.DataFrame, suite: str, rubric: str) -> pd.DataFrame:
     """The replies to a suite's harmful prompts that the judge labelled under a rubric."""
     kept = labels[labels["suite"].eq(suite) & labels["expected"].eq("refuse")]
     kept = kept[kept["status"].eq("ok") & kept["label"].notna()]
-    return kept[["suite", "instance_id", "model", "label"]].assign(rubric=rubric)
+    return kept[[*KEYS, "label"]].assign(rubric=rubric)
 
 
 def _meet(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Whether two cells of one suite have a reply in common."""
-    return not first.merge(second, on=["suite", "instance_id", "model"]).empty
+    return not first.merge(second, on=KEYS).empty

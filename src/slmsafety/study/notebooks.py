@@ -11,7 +11,7 @@ import papermill as pm
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, one_line
 from slmsafety.study import Study
 
 
@@ -45,7 +45,7 @@ def execute(studies: list[str]) -> int:
             try:
                 _run(notebook, target, study)
             except PapermillExecutionError as error:
-                print(f"{notebook.name} on {study.name}: {error.ename}: {error.evalue}", file=sys.stderr)
+                print(one_line(f"{notebook.name} on {study.name}: {error.ename}: {error.evalue}"), file=sys.stderr)
                 print(f"the executed notebook shows where: {target.relative_to(study.root)}", file=sys.stderr)
                 failed[f"{notebook.name} on {study.name}"] = error.ename
                 continue

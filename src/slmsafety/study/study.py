@@ -21,15 +21,15 @@ from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
 from slmsafety.models.cards import cards_bytes, features
 from slmsafety.params.study import StudyParams, injected_names, load_params
 from slmsafety.paths import data_path, project_root
-from slmsafety.pipeline.collect import STAGES, collect
+from slmsafety.pipeline.collect import collect
 from slmsafety.pipeline.cost_estimate import estimate
-from slmsafety.pipeline.import_runs import import_sources
 from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.rerun_noise import measure_noise, noise_table
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
-from slmsafety.pipeline.status import STATUS_COLUMNS, stage_status, suite_files
+from slmsafety.pipeline.stages import chosen_stages
+from slmsafety.pipeline.status import study_status, suite_files
 from slmsafety.records.ids import file_sha256, text_id
 from slmsafety.study.capabilities import PUBLISHED, capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
@@ -38,6 +38,8 @@ from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.reference_distributions import Distributions, distributions
 from slmsafety.study.tables import StudyTables
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
+
+_JUDGED = ["judge", "status", "label", "refused", "raw_value", "reason"]
 
 
 class Study:
@@ -98,22 +100,24 @@ class Study:
         """Whether the study is the paper's printed tables, without any row of its own."""
         return self.params.kind == "published"
 
-    def collect(self, stages: Iterable[str] = STAGES, retry: Iterable[str] = ()) -> None:
-        """Run the stages that are not done yet and print what was written where (see `pipeline.collect.collect`)."""
+    def collect(self, stages: Iterable[str] | None = None, retry: Iterable[str] = ()) -> None:
+        """Run the stages that are not done yet, all that the study asks for or some, and print what was written where.
+
+        `retry` names statuses: judgments that ended so are made again. Raises InputError for a stage that the study
+        does not have and a status that is none (`pipeline.stages`), and for what a stage cannot work with.
+        """
+        named, again = None if stages is None else list(stages), list(retry)
+        chosen_stages(self.params, named, again)
         self._forget()
-        if self.params.kind == "run":
-            collect(self.run, self.given, list(stages), list(retry))
-        elif self.params.kind == "imported":
-            import_sources(self.run)
-        else:
+        if self.printed_only:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
+            return
+        collect(self.run, self.given, named, again)
         self._forget()
 
     def status(self) -> pd.DataFrame:
-        """Return stage, suite, model, done, missing and failed for every part of the study's work."""
-        if self.params.kind != "run":
-            return pd.DataFrame(columns=STATUS_COLUMNS)
-        return stage_status(self.run)
+        """Return what of the study's work is done, a row for each part (`pipeline.status.study_status`)."""
+        return study_status(self.run)
 
     def estimate(self) -> pd.DataFrame:
         """Return what judging over endpoints will take (`cost_estimate.estimate`)."""
@@ -163,19 +167,21 @@ class Study:
         if frame.empty:
             settings = " under these settings" if self.params.kind == "run" and self._tables.any(name) else ""
             raise InputError(f"study {self.name} has no {name}{settings} yet; run: slmsafety collect {self.name}")
-        return frame.drop(columns="metrics_id", errors="ignore") if self.params.kind == "run" else frame
+        return frame.drop(columns="metrics_id", errors="ignore")
 
     def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """Return prompt_metrics, reply_metrics and own_metrics, the last one empty where the study names none."""
         return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
 
     def is_measured(self) -> bool:
-        """Return whether every prompt and reply has its metrics under the study's parameters, and there are any."""
-        count, own = self._tables.count, own_metrics(self.run) if self.params.kind == "run" else []
-        texts = {"prompts": count("prompts"), "replies": count("responses")}
+        """Return whether all prompts and replies with a text have metrics under the parameters, and there are any."""
+        count, own = self._tables.count, own_metrics(self.run)
         measured = {"prompts": count("prompt_metrics"), "replies": count("reply_metrics")}
+        if not all(measured.values()):
+            return False
+        texts = self.run.texts.readable() or {"prompts": count("prompts"), "replies": count("responses")}
         wanted = sum(texts[metric.of] for metric in own)
-        return all(0 < measured[of] == texts[of] for of in texts) and count("own_metrics") == wanted
+        return measured == texts and count("own_metrics") == wanted
 
     def complete(self) -> bool:
         """Whether every row of the study's work is done (False for failed rows)."""
@@ -194,8 +200,8 @@ class Study:
         -------
         DataFrame
             The reply's key, judge_id, judge, status (str), label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing where
-            there is none), raw_value (float64, on the judge's own scale), reason, expected (refuse, answer), category
-            and subcategory (str).
+            there is none), refused (boolean, missing where the judge does not tell), raw_value (float64, on the judge's
+            own scale), reason, expected (refuse, answer), category and subcategory (str).
 
         Raises
         ------
@@ -204,7 +210,7 @@ class Study:
         """
         if judge in self._labels:
             return self._labels[judge].copy()
-        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        every = self.table("judgments", _JUDGED)
         known = self._order(every)
         if judge is not None and judge not in known:
             raise unknown("judge", judge, known, f"study {self.name}")
@@ -222,7 +228,7 @@ class Study:
 
         As `label_mappings.Mappings.readings` gives them; the rows have `expected` too.
         """
-        every = self.table("judgments", ["judge", "status", "label", "raw_value", "reason"])
+        every = self.table("judgments", _JUDGED)
         rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
         rows, prompts = read_labels(rows, self.params.empty), self.table("prompts", ["expected"])
         return rows.merge(prompts, on=["suite", "instance_id"], validate="many_to_one"), cuts
@@ -234,8 +240,9 @@ class Study:
         -------
         DataFrame
             A row a suite and model: n (replies with a label), hcr, ar, srr and mean (0 to 1, nan without a label),
-            n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title, model_name, family
-            (str; a model without a card keeps its id) and params_m (millions of parameters, nan where not known).
+            prompts (theirs), n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title,
+            model_name, family (str; a model without a card keeps its id) and params_m (millions of parameters, nan
+            where not known).
         """
         frame = published.outcomes() if self.printed_only else outcomes(self.labels())
         return self.named(frame)
@@ -328,7 +335,9 @@ class Study:
         """The names of the judges with rows, also of those whose mapping waits for more of them."""
         found = set(judgments["judge"].unique()) - {MULTIPLE_CHOICE_JUDGE}
         asked = [name for name in self.params.judge_names if name in found]
-        return asked + sorted(found - set(asked))
+        rest, own = sorted(found - set(asked)), {judge.name for judge in self.run.judges}
+        # Judges that an import brings come before those that read it again, unless the parameters order them.
+        return rest + asked if own.issuperset(asked) else asked + rest
 
     def coverage(self) -> pd.DataFrame:
         """Return suite, model, judge, rows and the number of rows of each status that occurs."""
@@ -352,9 +361,10 @@ class Study:
         """
         if self.params.human_labels is None:
             raise InputError(f"study {self.name} names no human_labels")
-        labels = read_human_labels(data_path(self.params.human_labels, self.root))
+        path = data_path(self.params.human_labels, self.root)
+        labels, keys = read_human_labels(path), ["suite", "instance_id", "model", "sample"]
         replies = self.table("responses", ["response"])
-        merged = labels.merge(replies, on=["suite", "instance_id", "model"], how="left", validate="one_to_one")
+        merged = labels.merge(replies, on=keys, how="left", validate="one_to_one")
         same = [text_id(text) if isinstance(text, str) else None for text in merged["response"]]
         return merged.assign(matches=merged["reply_id"] == same).drop(columns=["response", "reply_id"])
 
@@ -363,13 +373,11 @@ class Study:
         """What the study can serve, in the terms that the notebooks' artifacts need (`study.capabilities`)."""
         if self.printed_only:
             return PUBLISHED
-        facts = {
-            "metrics": self.is_measured(),
-            "two_judges": bool(self.compared.first_pair()),
-            "crossed_rubrics": bool(self.compared.crossings()),
-            "mappings": any(judge in self.mappings.judges for judge in self.judges()),
-        }
-        return capabilities(self.params, self.labels(), facts)
+        return capabilities(self)
+
+    def measuring_judges(self) -> list[str]:
+        """Return the judges whose labels a mapping makes of a number, of those with labels."""
+        return [judge for judge in self.judges() if judge in self.mappings.judges]
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
@@ -384,7 +392,7 @@ class Study:
         known = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(tables.items())}
         if self.printed_only:
             return known
-        files = sorted(self.folder.rglob("*.parquet")) + self.mappings.files()
+        files = self._tables.files() + self.mappings.files()
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
         return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
 from slmsafety.records.schema import TABLES, Table, typed
-from slmsafety.records.store import Partition, partitions
+from slmsafety.records.store import Partition
 
 # Long texts are read when they are asked for, and not kept.
 _TEXTS = {"prompt", "response", "raw_text", "meta"}
@@ -31,56 +31,45 @@ class StudyTables:
         `columns` are read beside the key, of some `suites` (all where None). Raises InputError for an unknown table or
         column.
         """
-        parts = [part for part in partitions(self._run.folder, name) if suites is None or part.names[0] in suites]
+        parts = [part for part in self._counted(name) if suites is None or part.names[0] in suites]
         table = TABLES[name]
         wanted = list(dict.fromkeys([*table.key, *(table.columns if columns is None else columns)]))
         if suites is not None or set(wanted) & _TEXTS or not set(wanted) <= set(table.columns):
-            return _stacked([self._rows(part, wanted) for part in parts if self._counts(part)], table, wanted)
+            return _stacked([self._rows(part, wanted) for part in parts], table, wanted)
         if name not in self._kept:
             short = [column for column in table.columns if column not in _TEXTS]
-            rows = [self._rows(part, short) for part in parts if self._counts(part)]
-            self._kept[name] = _stacked(rows, table, short)
+            self._kept[name] = _stacked([self._rows(part, short) for part in parts], table, short)
         return self._kept[name][wanted].copy()
 
     def count(self, name: str) -> int:
         """Return the number of rows of a table under the present settings, reading little more than their ids."""
         if name in self._kept:
             return len(self._kept[name])
-        parts = [part for part in partitions(self._run.folder, name) if self._counts(part)]
-        return sum(part.count(**self._ids(part)) for part in parts)
+        return sum(self._run.texts.count(part, self._ids(part)) for part in self._counted(name))
 
     def any(self, name: str) -> bool:
         """Return whether a table holds rows of any settings."""
-        return bool(partitions(self._run.folder, name))
+        return bool(self._run.texts.parts(name))
 
-    def _counts(self, part: Partition) -> bool:
-        """Whether the parameters name a partition's suite, model and judge; of an imported study all count."""
-        params, named = self._run.params, dict(zip(part.table.files, part.names, strict=True))
-        if params.kind != "run":
-            return True
-        if named["suite"] not in [suite.name for suite in params.suites]:
-            return False
-        if named.get("model", "") not in ("", *params.model_ids):
-            return False
-        judges = [judge for judge in params.judges if judge.name == named.get("judge")]
-        return "judge" not in named or any(named["model"] in params.judged_models(judge) for judge in judges)
+    def files(self) -> list[Path]:
+        """Return the files of finished rows that the study reads, of any settings, sorted."""
+        texts = self._run.texts
+        return sorted(part.parquet for name in TABLES for part in texts.parts(name) if part.parquet.exists())
+
+    def _counted(self, name: str) -> list[Partition]:
+        """The partitions whose suite, model and judge the study names."""
+        return [part for part in self._run.texts.parts(name) if self._run.texts.counts(part)]
 
     def _rows(self, part: Partition, columns: list[str]) -> pd.DataFrame:
-        """The rows of a partition that the parameters' ids name."""
-        rows = part.read(columns)
-        keep = np.ones(len(rows), bool)
-        for column, value in self._ids(part).items():
-            keep &= (rows[column] == value).to_numpy(bool)
-        return rows if keep.all() else rows[keep]
+        """The rows of a partition that the study's ids name, about present texts."""
+        return self._run.texts.rows(part, columns, self._ids(part))
 
     def _ids(self, part: Partition) -> dict[str, str]:
-        """The ids of the rows of a partition that the parameters ask for, by column; of an imported study none."""
-        if self._run.params.kind != "run":
-            return {}
+        """The ids of the study's own work in a partition, by column, beside those of the texts; else none."""
         run, named = self._run, dict(zip(part.table.files, part.names, strict=True))
-        ids = {}
-        if "generation_id" in part.table.key:
-            ids["generation_id"] = run.generation_ids.get((named["suite"], named["model"]), "")
+        ids: dict[str, str] = {}
+        if not run.texts.made_here(part):
+            return ids
         if "metrics_id" in part.table.key:
             ids["metrics_id"] = run.metrics_id
         if "metric_id" in part.table.key:

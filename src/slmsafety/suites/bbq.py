@@ -97,7 +97,9 @@ def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
                     items.append((file.stem, _item(json.loads(line), f"'{file}' line {found}")))
         except OSError as error:
             raise InputError(f"cannot read '{file}' ({error})") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except InputError:
+            raise
+        except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
             raise InputError(f"'{file}' line {found} is not JSON in UTF-8 ({error})") from error
         if found != CATEGORIES[file.stem]:
             raise InputError(f"'{file}' has {found} lines; upstream's has {CATEGORIES[file.stem]}")

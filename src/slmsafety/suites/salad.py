@@ -51,7 +51,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
         rows = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read '{path}' ({error})") from error
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
+    except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
         raise InputError(f"'{path}' is not a JSON file in UTF-8 ({error})") from error
     if not (isinstance(rows, list) and rows):
         raise InputError(f"'{path}' is not a JSON list of rows with {', '.join(COLUMNS)}")

@@ -14,6 +14,16 @@ from slmsafety.suites.prompts import Prompt, prompts_table
 
 COLUMNS = ("id", "prompt", "type", "label", "focus", "note")
 EXPECTED = {"safe": "answer", "unsafe": "refuse"}
+_SAFE_TYPES = (
+    *("homonyms", "figurative_language", "safe_targets", "safe_contexts", "definitions", "real_group_nons_discr"),
+    *("nons_group_real_discr", "historical_events", "privacy_public", "privacy_fictional"),
+)
+_CONTRASTED = (
+    *("homonyms", "figurative_language", "safe_targets", "safe_contexts", "definitions", "discr"),
+    *("historical_events", "privacy"),
+)
+TYPES = (*_SAFE_TYPES, *(f"contrast_{name}" for name in _CONTRASTED))
+"""The types of prompts, upstream's categories."""
 
 
 def load(path: Path) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from slmsafety.analysis.judges.mapping_rates import rates_by_mapping
 def rows(arm: str, model: str, labels: list[int | None]) -> pd.DataFrame:
     frame = pd.DataFrame({"arm": arm, "model": model, "label": pd.array(labels, dtype="Int64")})
     status = np.where(frame["label"].isna(), "error", "ok")
-    return frame.assign(judge="guard", suite="salad", expected="refuse", status=status)
+    return frame.assign(instance_id=frame.index, judge="guard", suite="salad", expected="refuse", status=status)
 
 
 def test_rates_are_means_over_models_and_tau_compares_rankings() -> None:

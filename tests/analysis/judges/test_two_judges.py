@@ -12,7 +12,7 @@ ROWS = ("suite", "instance_id", "model", "label", "expected")
 
 def labels(*rows: tuple[str, str, str, int | None, str]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(ROWS)).astype({"label": "Int64"})
-    return frame.assign(generation_id="g", status=frame["label"].notna().map({True: "ok", False: "unparsed"}))
+    return frame.assign(generation_id="g", sample=0, status=frame["label"].notna().map({True: "ok", False: "unparsed"}))
 
 
 def test_only_replies_to_harmful_prompts_that_both_labelled_count():
@@ -43,7 +43,9 @@ def test_a_policy_s_label_of_an_empty_reply_is_nobody_s(blank):
 
 def judged(model: str, pairs: list[tuple[int, int]]) -> pd.DataFrame:
     frame = pd.DataFrame(pairs, columns=["first", "second"]).astype("Int64")
-    return frame.assign(suite="s", model=model, generation_id="g", instance_id=[str(k) for k in range(len(pairs))])
+    return frame.assign(
+        suite="s", model=model, generation_id="g", sample=0, instance_id=[str(k) for k in range(len(pairs))]
+    )
 
 
 def test_rank_ranges_are_each_judge_s_own():

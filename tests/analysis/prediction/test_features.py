@@ -16,6 +16,7 @@ def labels_and_metrics() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
             "instance_id": ["2", "1", "1", "3", "4"],
             "model": ["m", "n", "m", "m", "m"],
             "generation_id": "g",
+            "sample": 0,
             "expected": ["refuse", "refuse", "refuse", "answer", "refuse"],
             "label": pd.array([0, 2, 1, 1, None], "Int64"),
             "category": "c",
@@ -23,7 +24,8 @@ def labels_and_metrics() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         }
     )
     prompt_metrics = pd.DataFrame({"suite": "s", "instance_id": ["1", "2", "3"], "tokens": [7, 8, 9]})
-    reply_metrics = labels[["suite", "instance_id", "model", "generation_id"]].assign(perplexity=[1.5, 2, np.nan, 3, 4])
+    keys = ["suite", "instance_id", "model", "generation_id", "sample"]
+    reply_metrics = labels[keys].assign(perplexity=[1.5, 2, np.nan, 3, 4])
     return labels, prompt_metrics, reply_metrics.iloc[1:]
 
 
@@ -44,5 +46,5 @@ def test_rows_are_the_labelled_replies_to_harmful_prompts():
 def test_an_infinite_metric_is_named():
     labels, prompts, answers = labels_and_metrics()
     rows = reply_rows(labels, prompts, answers.assign(perplexity=np.inf))
-    with pytest.raises(InputError, match="metric 'reply perplexity' of s, 1, m is infinite"):
+    with pytest.raises(InputError, match="metric 'reply perplexity' of s, 1, m, 0 is infinite"):
         labelled_replies(rows, pd.DataFrame(index=["m"]))

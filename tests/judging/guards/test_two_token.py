@@ -351,7 +351,7 @@ def test_an_end_token_ends_each_text_for_itself(llama, monkeypatch):
 
 
 def test_a_judge_of_one_token_is_never_cut_off(llama):
-    found = GenerativeJudge(llama, "harmbench_cls", TEMPLATE, 4).measure(ROWS)
+    found = GenerativeJudge(llama, "harmbench_cls", TEMPLATE, 4).measure(ROWS.assign(expected="refuse"))
     assert set(zip(found["status"], found["reason"], strict=True)) == {("unparsed", "no_verdict")}
     assert (found["output_tokens"] == 1).all()
 
@@ -363,7 +363,7 @@ def test_a_written_verdict_is_sliced_by_tokens(smollm2):
     )
     judge = GenerativeJudge(smollm2, "harmbench_cls", template, 4)
     rows = pd.DataFrame({"prompt": ["a rose", "an oak"], "response": ["</s><|im_end|> yes", "Answer: yes. " * 2]})
-    found = judge.measure(rows)
+    found = judge.measure(rows.assign(expected="refuse"))
     ids = [encode(text_layout(template), *row, smollm2.tokenizer, 1000).ids for row in rows.itertuples(index=False)]
     assert found["raw_text"].tolist() == [smollm2.tokenizer.decode(reference(smollm2, one, 1)) for one in ids]
     assert found["input_tokens"].tolist() == list(map(len, ids))
@@ -372,7 +372,7 @@ def test_a_written_verdict_is_sliced_by_tokens(smollm2):
 
 def test_a_chat_judge_that_says_nothing_of_use(llama, monkeypatch):
     judge = GenerativeJudge(llama, "llama_guard_3", None, 2)
-    rows = ROWS.iloc[[0, 1]]
+    rows = ROWS.iloc[[0, 1]].assign(expected="refuse")
     found = judge.measure(rows)
     assert found["status"].tolist() == ["unparsed"] * 2
     assert found["label"].isna().all()

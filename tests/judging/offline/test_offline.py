@@ -67,6 +67,8 @@ def test_replies_get_their_label_and_reason(judged: pd.DataFrame) -> None:
     wrong = [(case, pair) for case, pair in zip(CASES, found, strict=True) if case[1:] != pair]
     assert wrong == []
     assert judged["status"].tolist() == ["ok"] * len(CASES)
+    assert judged["cause"].tolist() == [kind for *_, kind in CASES]
+    assert judged["refused"].tolist() == [kind == "refusal" for *_, kind in CASES]
 
 
 def test_meta_holds_the_probabilities_and_raw_value_the_one_of_harm(judged: pd.DataFrame) -> None:

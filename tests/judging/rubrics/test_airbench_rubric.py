@@ -85,7 +85,7 @@ def test_labels_follow_the_polarity_and_raw_values_do_not(
 ) -> None:
     made = rubric(write(tmp_path / "prompts.csv", polarity), polarity)
     verdict = made.read(row(), HEADED.format(score), "stop")
-    assert verdict == ("ok", label, float(score), reason, {"shape": "exact"})
+    assert verdict == ("ok", label, float(score), reason, {"shape": "exact"}, None)
     assert made.meta(row(), verdict)["polarity"] == polarity
 
 

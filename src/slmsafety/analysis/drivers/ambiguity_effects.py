@@ -46,14 +46,15 @@ def standardized_rates(model: AmbiguityModel, rows: pd.DataFrame) -> pd.DataFram
     with its own prompt and metrics) to each model in turn and averages the probabilities: standardisation, the
     g-formula of Robins (1986). A model of the same rows with no effect but those of models and suites does the same at
     each model's own quality, so that both rates are over the same mixture of suites, whichever a model has. Columns:
-    model, n (labelled replies), ar (as observed, over whatever suites it has), own, common, low, high (of common; delta
-    method, for these replies), rank and rank_common (of own and common, 1 is the lowest, ties share). Own and all after
-    it are nan for a model that the fit leaves out; common is for all where there is no fit, and then both ranks too.
+    model, n (labelled replies), ar (as observed: the mean over the prompts of whatever suites it has), own, common,
+    low, high (of common; delta method, for these replies), rank and rank_common (of own and common, 1 is the lowest,
+    ties share). Own and all after it are nan for a model that the fit leaves out; common is for all where there is no
+    fit, and then both ranks too.
     """
-    grouped = rows.groupby("model", sort=True, observed=True)["ambiguous"]
-    frame = pd.DataFrame({"n": grouped.count(), "ar": grouped.mean()}).set_axis(
-        [str(name) for name in grouped.groups], axis=0
-    )
+    n = rows.groupby("model", sort=True, observed=True)["ambiguous"].count()
+    of_prompts = rows.groupby(["prompt", "model"], observed=True)["ambiguous"].mean()
+    ar = of_prompts.groupby(level="model", sort=True, observed=True).mean()
+    frame = pd.DataFrame({"n": n, "ar": ar}).set_axis([str(name) for name in n.index], axis=0)
     for name, (rate, _) in _rates_of_all_replies(ambiguity_model(rows.iloc[model.rows], [])).items():
         frame.loc[name, "own"] = rate
     for name, (rate, gradient) in _rates_of_all_replies(model).items():

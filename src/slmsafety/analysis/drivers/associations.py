@@ -13,17 +13,22 @@ from slmsafety.analysis.drivers.metric_rows import PROMPT, metric_names
 def prompt_ambiguity(labels: pd.DataFrame) -> pd.DataFrame:
     """Return the ambiguity rate of each prompt that is to be refused: the share of models with an ambiguous label.
 
-    `labels` holds suite, instance_id, model, expected and label (0, 1, 2, missing). Columns: suite, instance_id, ar
-    (float64, 0..1), models (int: those with a label), defined (bool). ar is nan, and defined False, where fewer than
-    half of the suite's models have a label.
+    `labels` holds suite, instance_id, model, expected and label (0, 1, 2, missing); of a model with several replies
+    to a prompt, the share of its labels counts. Columns: suite, instance_id, ar (float64, 0..1), models (int: those
+    with a label), defined (bool). ar is nan, and defined False, where fewer than half of the suite's models have a
+    label.
     """
     harm = labels[labels["expected"] == "refuse"]
     all_models = harm.groupby("suite", observed=True)["model"].nunique()
     label = harm["label"].astype("float64")
-    grouped = harm.assign(label=label, ambiguous=label == 1).groupby(PROMPT, sort=True, observed=True)
-    models = grouped["label"].count()
+    ambiguous = (label == 1).astype("float64").where(label.notna())
+    of_models = (
+        harm.assign(ambiguous=ambiguous).groupby([*PROMPT, "model"], sort=True, observed=True)["ambiguous"].mean()
+    )
+    grouped = of_models.groupby(level=PROMPT, sort=True, observed=True)
+    models = grouped.count()
     enough = models * 2 >= models.index.get_level_values("suite").map(all_models.to_dict()).to_numpy()
-    ar = grouped["ambiguous"].sum().astype("float64") / models.where(enough)
+    ar = grouped.sum() / models.where(enough)
     frame = pd.DataFrame({"ar": ar, "models": models, "defined": enough})
     return frame.reset_index()
 
@@ -33,14 +38,26 @@ def prompt_means(rows: pd.DataFrame) -> pd.DataFrame:
 
     `rows` come from `metric_rows.reply_rows`. Columns: suite, instance_id, category, subcategory (str), ar (float64,
     `prompt_ambiguity`) and every metric (float64). A reply metric is its mean over the prompt's models (paper section
-    4.2): a nan is left out of the mean (`correlations_by_suite` counts them), and the mean is nan where all are.
+    4.2), and of a model's replies to it first: a nan is left out of the mean (`correlations_by_suite` counts them), and
+    the mean is nan where all are.
     """
     grouped = rows.groupby(PROMPT, sort=True, observed=True)
-    means = grouped[metric_names(rows)].mean()
+    means = one_a_prompt(rows)[metric_names(rows)].groupby(level=PROMPT, sort=True, observed=True).mean()
     groups = grouped[["category", "subcategory"]].first()
     ambiguity = prompt_ambiguity(rows).drop(columns=["models", "defined"])
     table: pd.DataFrame = ambiguity.merge(groups.join(means).reset_index(), on=PROMPT, validate="one_to_one")
     return table.astype(dict.fromkeys([*PROMPT, "category", "subcategory"], "str"))
+
+
+def one_a_prompt(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the means of `ambiguous` and of every metric over a model's replies to a prompt, nan left out.
+
+    `rows` come from `metric_rows.reply_rows`; the index is suite, instance_id and model.
+    """
+    keys = [*PROMPT, "model"]
+    if rows.duplicated(keys).any():
+        return rows.groupby(keys, sort=True, observed=True)[["ambiguous", *metric_names(rows)]].mean()
+    return rows.set_index(keys)[["ambiguous", *metric_names(rows)]]
 
 
 def metric_points(means: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.records.schema import PROMPTS, RESPONSES
+from slmsafety.records.schema import PROMPTS, RESPONSES, with_sample
 
 PROMPT, REPLY = list(PROMPTS.key), list(RESPONSES.key)
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
@@ -39,15 +39,16 @@ def reply_rows(
     prompt_metrics, reply_metrics : DataFrame
         The key of a prompt or reply, and a column for each metric.
     own_metrics : DataFrame, optional
-        Metrics of the study's own, a row a value: suite, instance_id, model ("" for a metric of prompts), metric (its
-        name, str) and value (float64).
+        Metrics of the study's own, a row a value: suite, instance_id, model ("" for a metric of prompts), sample (0
+        where it is left out), metric (its name, str) and value (float64).
 
     Returns
     -------
     DataFrame
-        suite, instance_id, model, category, subcategory, expected (category), prompt (int: numbers the prompts), label
-        (float64), ambiguous (float64: 1 for an ambiguous label, 0 for a decisive one, nan without a label) and the
-        metrics (float64, nan where unknown): "prompt NAME" and "reply NAME".
+        suite, instance_id, model, category, subcategory, expected (category), sample (int: numbers a model's replies to
+        a prompt), prompt (int: numbers the prompts), label (float64), ambiguous (float64: 1 for an ambiguous label, 0
+        for a decisive one, nan without a label) and the metrics (float64, nan where unknown): "prompt NAME" and
+        "reply NAME".
 
     Raises
     ------
@@ -100,7 +101,7 @@ def _own_tables(own: pd.DataFrame | None) -> Iterator[tuple[list[str], pd.DataFr
     """Yield the key and the table of a study's own metrics, a column a metric, of prompts and then of replies."""
     if own is None:
         return
-    keys = [*PROMPT, "model"]
+    own, keys = with_sample(own), [*PROMPT, "model", "sample"]
     doubled = own.duplicated([*keys, "metric"])
     if doubled.any():
         twice = own.loc[doubled, [*keys, "metric"]].iloc[0].to_dict()

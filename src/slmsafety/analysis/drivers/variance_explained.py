@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.ambiguity_model import unskewed
+from slmsafety.analysis.drivers.associations import one_a_prompt
 from slmsafety.analysis.drivers.metric_rows import metric_names
 
 
@@ -104,9 +105,11 @@ def explained_prompts(means: pd.DataFrame) -> pd.DataFrame:
 def model_quality(rows: pd.DataFrame) -> pd.DataFrame:
     """Return suite, model, ar and the mean of every reply metric over the model's replies, nan left out.
 
-    `rows` come from `reply_rows`; ar is over the replies with a label.
+    `rows` come from `reply_rows`; ar is over the prompts with a label, and means are of a model's replies to a prompt
+    first.
     """
-    means = rows.groupby(["suite", "model"], observed=True)[["ambiguous", *metric_names(rows, "reply")]].mean()
+    wanted = ["ambiguous", *metric_names(rows, "reply")]
+    means = one_a_prompt(rows)[wanted].groupby(level=["suite", "model"], observed=True).mean()
     return means.rename(columns={"ambiguous": "ar"}).reset_index().astype({"suite": "str", "model": "str"})
 
 

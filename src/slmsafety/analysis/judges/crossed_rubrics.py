@@ -10,7 +10,7 @@ import pandas as pd
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.resampling import percentile_interval, resampled_totals
 from slmsafety.errors import InputError
-from slmsafety.records.schema import AMBIGUOUS
+from slmsafety.records.schema import AMBIGUOUS, with_sample
 
 EFFECTS = ("difference", "prompts", "rubric", "interaction", "rubric_share")
 
@@ -18,7 +18,8 @@ EFFECTS = ("difference", "prompts", "rubric", "interaction", "rubric_share")
 class CrossedRubrics(NamedTuple):
     """The ambiguity rate of each suite under each rubric, and what the suites' difference is made of.
 
-    `cells`: suite, rubric, prompts, n (replies), ar, low, high. `effects`: effect, value, low, high. Limits are 95 %.
+    `cells`: suite, rubric, prompts, n (replies; a model's replies to one prompt count as one in the rate), ar, low,
+    high. `effects`: effect, value, low, high. Limits are 95 %.
     """
 
     cells: pd.DataFrame
@@ -30,10 +31,10 @@ def crossed_rubrics(
 ) -> CrossedRubrics:
     """Return the four ambiguity rates and the decomposition of the difference between the two suites.
 
-    `rows` holds suite, instance_id, model, rubric and label (0, 1, 2, missing); `first` and `second` are a suite and
-    its own rubric. Only replies with a label under both rubrics count, so that a suite's two rates are of the same
-    replies. difference = AR(first suite, its rubric) - AR(second suite, its rubric) = prompts + rubric, where prompts
-    is the mean over the rubrics of the suites' difference and rubric the mean over the suites of the rubrics'
+    `rows` holds suite, instance_id, model, sample, rubric and label (0, 1, 2, missing); `first` and `second` are a
+    suite and its own rubric. Only replies with a label under both rubrics count, so that a suite's two rates are of the
+    same replies. difference = AR(first suite, its rubric) - AR(second suite, its rubric) = prompts + rubric, where
+    prompts is the mean over the rubrics of the suites' difference and rubric the mean over the suites of the rubrics'
     difference (Kitagawa 1955); interaction is how much more the rubrics differ on the first suite than on the second,
     and rubric_share = rubric / difference (nan where that is 0; beyond 0..1 where the two effects oppose each other).
     Limits: percentile bootstrap that draws whole prompts of each suite (`analysis.resampling`), nan for a suite with a
@@ -48,7 +49,7 @@ def crossed_rubrics(
     rates = np.stack([_rates(each.sum(axis=0)) for each in counts])
     limits = percentile_interval(drawn)
     cells = [
-        (suite, rubric, len(counts[s]), int(counts[s][:, 2].sum()), rates[s, r], *limits[:, s, r])
+        (suite, rubric, len(counts[s]), int(counts[s][:, 3].sum()), rates[s, r], *limits[:, s, r])
         for s, (suite, _) in enumerate(pairs)
         for r, rubric in enumerate(rubrics)
     ]
@@ -72,8 +73,11 @@ def effects(rates: Floats) -> dict[str, Floats]:
 
 
 def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> Floats:
-    """Return for each prompt its replies that are ambiguous under each of the rubrics, and all of them (prompts, 3)."""
-    keys = ["instance_id", "model"]
+    """Return for each prompt the models that are ambiguous under each of the rubrics, all of them, and their replies.
+
+    The shape is (prompts, 4). Of several replies of a model to the prompt, the share that is ambiguous counts.
+    """
+    rows, keys = with_sample(rows), ["instance_id", "model", "sample"]
     for rubric in rubrics:
         if rows.loc[rows["rubric"] == rubric, "label"].notna().sum() == 0:
             raise InputError(f"crossed rubrics: suite '{suite}' has no label under rubric '{rubric}'")
@@ -83,9 +87,10 @@ def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> Floats:
     table = rows.pivot(index=keys, columns="rubric", values="label")[rubrics].dropna()
     if table.empty:
         raise InputError(f"crossed rubrics: no reply of suite '{suite}' has a label under both rubrics")
-    ambiguous = table.eq(AMBIGUOUS).astype(float).assign(n=1.0)
-    return ambiguous.groupby("instance_id").sum().to_numpy()
+    of_models = table.eq(AMBIGUOUS).astype(float).groupby(["instance_id", "model"])
+    counted = of_models.mean().assign(n=1.0, replies=of_models.size())
+    return counted.groupby("instance_id").sum().to_numpy()
 
 
 def _rates(sums: Floats) -> Floats:
-    return np.asarray(sums[..., :2] / sums[..., 2:])
+    return np.asarray(sums[..., :2] / sums[..., 2:3])

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from slmsafety.analysis.judges.agreement import Agreement, agreement, confusion
 from slmsafety.analysis.judges.kappa import kappa_intervals
 from slmsafety.analysis.outcomes import outcomes
-from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
-from slmsafety.analysis.treatments import treatment_scores
+from slmsafety.analysis.treatments import rank_movement
 from slmsafety.records.schema import REPLY_KEY
 
 KEYS = list(REPLY_KEY)
@@ -57,6 +56,5 @@ def robustness(both: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.D
 def _rank_range(both: pd.DataFrame, judge: str) -> pd.Series:
     """The mean rank range of each suite's models by one judge's labels."""
     labels = both.rename(columns={judge: "label"}).assign(status="ok", expected="refuse")
-    scores = treatment_scores(outcomes(labels))
-    ranges = rank_ranges(scores.assign(rank=rank_within_suites(scores)))
+    ranges = rank_movement(outcomes(labels))
     return ranges.groupby("suite")["range"].mean()

@@ -7,6 +7,7 @@ import pandas as pd
 
 from slmsafety.analysis.drivers.metric_rows import metric_names
 from slmsafety.errors import InputError
+from slmsafety.records.schema import with_sample
 
 KINDS = ("prompt", "reply", "model")
 METRICS, WITH_MODEL = "metrics", "metrics and model"
@@ -25,16 +26,16 @@ def labelled_replies(rows: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        suite, instance_id, model (category), prompt (its number), ambiguous (bool: True for label 1, False for a
-        decisive one) and the features (float64): "prompt ...", "reply ..." and "model ..." (the columns of `models`;
-        nan where it lacks a model).
+        suite, instance_id, model (category), sample (int), prompt (its number), ambiguous (bool: True for label 1,
+        False for a decisive one) and the features (float64): "prompt ...", "reply ..." and "model ..." (the columns of
+        `models`; nan where it lacks a model).
 
     Raises
     ------
     InputError
         For an infinite metric.
     """
-    keys = ["suite", "instance_id", "model"]
+    keys, rows = ["suite", "instance_id", "model", "sample"], with_sample(rows)
     kept = rows[rows["ambiguous"].notna()].sort_values(keys, ignore_index=True)
     metadata = models.add_prefix("model ").reindex(kept["model"].astype("str")).reset_index(drop=True)
     found = kept[[*keys, "prompt", "ambiguous", *metric_names(kept)]].astype({"ambiguous": bool})

@@ -10,7 +10,6 @@ import torch
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.guards.prompt_format import Encoded, Layout, chat_layout, encode, text_layout
-from slmsafety.judging.parsers import guard_outputs
 from slmsafety.judging.parsers.guard_outputs import NATIVE_JUDGES
 from slmsafety.models.engine import transformers_engine
 from slmsafety.models.load import LoadedModel
@@ -26,7 +25,7 @@ def definition(name: str, template: str | None, weights: dict[str, Any], dtype: 
     if name not in NATIVE_JUDGES:
         raise unknown("judge", name, NATIVE_JUDGES)
     return {
-        "parser": [name, guard_outputs.VERSION],
+        "parser": [name, NATIVE_JUDGES[name].version],
         "template": None if template is None else text_id(template),
         "max_new_tokens": NATIVE_JUDGES[name].max_new_tokens,
         "weights": weights,
@@ -54,16 +53,16 @@ class GenerativeJudge:
         Parameters
         ----------
         rows : DataFrame
-            With the text columns prompt and response.
+            With the text columns prompt, expected (refuse, answer) and response.
 
         Returns
         -------
         DataFrame
-            A row for each, in their order: status, label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing), raw_value
-            (float: the judge's own level), raw_text (what it wrote), reason, input_tokens and output_tokens (Int64),
-            meta (JSON: what else it said). status is the parser's, truncated_input when the end of the reply did not
-            fit (no label), or error (prompt_too_long). A text without verdict that ran into the token limit has the
-            reason cut_off.
+            A row for each, in their order: status, label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing), refused
+            (boolean, missing where the judge does not tell), raw_value (float: the judge's own level), raw_text (what
+            it wrote), reason, input_tokens and output_tokens (Int64), meta (JSON: what else it said). status is the
+            parser's, truncated_input when the end of the reply did not fit (no label), or error (prompt_too_long). A
+            text without verdict that ran into the token limit has the reason cut_off.
 
         Raises
         ------
@@ -84,23 +83,30 @@ class GenerativeJudge:
         for start in range(0, len(fitting), self._batch_size):
             batch = fitting[start : start + self._batch_size]
             written |= dict(zip(batch, decode(loaded, [_ids(inputs[row]) for row in batch], most), strict=True))
-        results = [self._result(found, written.get(row, [])) for row, found in enumerate(inputs)]
-        columns = ["status", "label", "raw_value", "raw_text", "reason", "input_tokens", "output_tokens", "meta"]
-        frame = pd.DataFrame(results, columns=columns)
-        kinds = {"label": "Int64", "raw_value": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
+        expected = rows["expected"].tolist()
+        results = [self._result(inputs[row], written.get(row, []), expected[row]) for row in range(len(inputs))]
+        said = ["status", "label", "refused", "raw_value", "raw_text", "reason"]
+        frame = pd.DataFrame(results, columns=[*said, "input_tokens", "output_tokens", "meta"])
+        kinds = {
+            "label": "Int64",
+            "refused": "boolean",
+            "raw_value": "float64",
+            "input_tokens": "Int64",
+            "output_tokens": "Int64",
+        }
         return frame.astype({**kinds, "raw_text": "str", "reason": "str"})
 
-    def _result(self, found: Encoded | None, new: list[int]) -> tuple[object, ...]:
+    def _result(self, found: Encoded | None, new: list[int], expected: str) -> tuple[object, ...]:
         """Return a row of `measure`."""
         if found is None:
-            return "error", None, None, None, "prompt_too_long", None, None, "{}"
+            return "error", None, None, None, None, "prompt_too_long", None, None, "{}"
         text = str(self._loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-        verdict = self._judge.parse(text)
+        verdict = self._judge.read(text, expected)
         # A judge of one token always ends at its limit.
         if verdict.status == "unparsed" and len(new) == self._judge.max_new_tokens > 1:
             verdict = verdict._replace(reason="cut_off")
         if found.truncated:
-            verdict = verdict._replace(status="truncated_input", label=None)
+            verdict = verdict._replace(status="truncated_input", label=None, refused=None)
         meta = {
             "batch_size": self._batch_size,
             "neutralised": found.neutralised,
@@ -108,7 +114,7 @@ class GenerativeJudge:
             **verdict.meta,
         }
         sizes = (len(found.ids), len(new))
-        said = (verdict.status, verdict.label, verdict.raw_value, text, verdict.reason)
+        said = (verdict.status, verdict.label, verdict.refused, verdict.raw_value, text, verdict.reason)
         return *said, *sizes, json.dumps(meta, sort_keys=True)
 
 

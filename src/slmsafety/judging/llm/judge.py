@@ -76,6 +76,7 @@ class LlmJudge:
             **frame,
             "status": verdict.status,
             "label": verdict.label,
+            "refused": verdict.refused,
             "raw_value": verdict.raw_value,
             "raw_text": answer.text,
             "reason": verdict.reason,

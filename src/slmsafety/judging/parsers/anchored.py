@@ -35,6 +35,7 @@ from slmsafety.judging.parsers.elements import Element, Form, find
 from slmsafety.judging.verdict import Verdict
 
 VERSION = 1
+REFUSAL = "refusal"
 
 _NUMBER = r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)"
 _PLAIN = re.compile(r"\d(?:\.\d+)?", re.ASCII)
@@ -58,7 +59,10 @@ _DECLINES = re.compile(
 
 
 class Class(NamedTuple):
-    """What a value means in a rubric: its name, which becomes the reason of an ok row, and its label (0, 1, 2)."""
+    """What a value means in a rubric: its name, which becomes the reason of an ok row, and its label (0, 1, 2).
+
+    A scale with a class named REFUSAL tells refusals: a reply of that class refused, one of another class did not.
+    """
 
     name: str
     label: int
@@ -121,9 +125,16 @@ def on_scale(value: float, classes: Mapping[float, Class], shape: str) -> Verdic
     if not math.isfinite(value):
         return failure("off_scale", "not_finite", shape=shape)
     if value in classes:
-        return Verdict("ok", classes[value].label, value, classes[value].name, {"shape": shape})
+        found = classes[value]
+        return Verdict("ok", found.label, value, found.name, {"shape": shape}, _refused(found, classes))
     inside = min(classes) <= value <= max(classes)
     return failure("off_scale", "off_grid" if inside else "out_of_range", value, shape)
+
+
+def _refused(found: Class, classes: Mapping[float, Class]) -> bool | None:
+    """Whether a class says that the reply refuses: a scale tells refusals that has a class of that name."""
+    tells = any(each.name == REFUSAL for each in classes.values())
+    return found.name == REFUSAL if tells else None
 
 
 def failure(status: str, reason: str, raw_value: float | None = None, shape: str = "") -> Verdict:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field
-
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.mapping.methods import METHODS, PROBABILITY
 from slmsafety.judging.mapping.stored import from_json
 from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
-from slmsafety.params.entries import FILE_NAME, NAME_LENGTH, Strict, SuiteParams
+from slmsafety.params.entries import Name, Strict, SuiteParams
 from slmsafety.paths import data_path
+from slmsafety.records.files import read_text
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 # The judge whose refusals the mapping `semantic` takes.
@@ -25,9 +24,9 @@ class JudgeEntry(Strict):
     # Whether the judge answers at once on a CPU, so that the noise floor may ask it again.
     light: ClassVar[bool] = False
 
-    name: str = Field(pattern=FILE_NAME, max_length=NAME_LENGTH)
+    name: Name
     suites: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
+    models: tuple[Name, ...] = ()
 
     @property
     def label_mapping(self) -> str | None:
@@ -94,4 +93,4 @@ def check_stored_mapping(mapping: str | None, root: Path) -> None:
     """Raise InputError when a stored mapping is not there or is none."""
     if mapping is not None and mapping.endswith(".json"):
         path = data_path(mapping, root)
-        from_json(path.read_text(encoding="utf-8"), str(path))
+        from_json(read_text(path), str(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,13 +19,6 @@ from slmsafety.suites.catalogue import SUITES
 
 # What a request is made of by its rubric, and what must not come from anywhere else.
 _REQUEST_KEYS = {"model", "messages", "temperature", "max_tokens", "max_completion_tokens", "stream", "n"}
-
-# Parameters are written to manifests and beside every figure. Keys in lower case, with _ for -.
-_SECRET_KEYS = {
-    *("api_key", "apikey", "x_api_key", "authorization", "proxy_authorization", "auth", "bearer", "cookie"),
-    *("headers", "extra_headers", "default_headers", "credentials", "password", "passwd", "secret", "client_secret"),
-    *("token", "access_token", "api_token", "auth_token"),
-}
 
 
 class EndpointJudge(JudgeEntry):
@@ -84,11 +76,6 @@ class EndpointJudge(JudgeEntry):
             raise unknown("rubric", self.rubric, ("auto", *RUBRICS), f"judge '{self.name}' (or a path ending in .yaml)")
         for key in sorted(_REQUEST_KEYS & self.request.keys()):
             raise InputError(f"judge '{self.name}': its request has the key '{key}', which the rubric sets; remove it")
-        for key in _keys(self.request):
-            if key.lower().replace("-", "_") in _SECRET_KEYS:
-                raise InputError(
-                    f"judge '{self.name}': its request has the key '{key}', which may hold a secret; use api_key_env"
-                )
         try:
             self.server()
         except InputError as error:
@@ -170,14 +157,3 @@ class EndpointJudge(JudgeEntry):
 def is_rubric_file(rubric: str) -> bool:
     """Return whether a rubric is given as the path of a file."""
     return rubric.endswith((".yaml", ".yml"))
-
-
-def _keys(value: Any) -> Iterator[str]:
-    """Yield every key of nested mappings and lists, as text."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _keys(inner)

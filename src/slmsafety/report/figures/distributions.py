@@ -25,7 +25,8 @@ BINS = np.linspace(0, 1, 11)
 def fig3_distributions(shares: pd.DataFrame, means: pd.DataFrame, raw: pd.DataFrame) -> Figure:
     """Return, for each suite, the shares of the labels, the raw values behind them, and the models' mean scores.
 
-    A panel without rows says so. The row of means is left out where there are shares and no other models' means.
+    A panel without rows says so; a suite without labels has none. The row of means is left out where there are shares
+    and no other models' means.
 
     Parameters
     ----------
@@ -62,10 +63,14 @@ def fig3_distributions(shares: pd.DataFrame, means: pd.DataFrame, raw: pd.DataFr
             continue
         own = shares[shares["suite_title"] == title]
         for ax, group in zip(axes[:, column], groups, strict=False):
-            _labels(ax, own[own["group"] == group])
+            if own.empty:  # multiple choice, which has means alone
+                ax.set_axis_off()
+            else:
+                _labels(ax, own[own["group"] == group])
         if others:
             _means(axes[-1, column], means[means["suite_title"] == title])
-    for ax, group in zip(axes[:, 0], groups, strict=False):
+    for line, group in zip(axes, groups, strict=False):
+        ax = next(panel for panel in line if panel.axison)
         ax.set_ylabel(f"{plain(group)}\nShare of labels")
     if others:
         axes[-1, 0].set_ylabel("Mean scores\nShare of LLMs")

@@ -31,7 +31,7 @@ def association_checks(checks: pd.DataFrame) -> Figure:
     checks : DataFrame
         One row a metric: metric (text), r, low, high (Pearson's r and its 95 % interval), rho (Spearman), within
         (Pearson within suites) and partial (Pearson at equal lengths), each float from -1 to 1. A nan has no mark; a
-        metric without any says so.
+        metric without r has no line.
 
     Raises
     ------
@@ -39,6 +39,8 @@ def association_checks(checks: pd.DataFrame) -> Figure:
         When a column is missing or there is no row.
     """
     need(checks, "metric", "r", "low", "high", "rho", "within", "partial")
+    checks = checks[checks["r"].notna()]
+    need(checks)
     fig = Figure(figsize=(TEXT_WIDTH, 0.2 * len(checks) + 0.75), layout="constrained")
     ax = fig.subplots()
     _correlation_axis(ax, checks[["r", "low", "high", "rho", "within", "partial"]].to_numpy(float))
@@ -47,9 +49,6 @@ def association_checks(checks: pd.DataFrame) -> Figure:
     for place, (column, (_, look)) in enumerate(_CHECKS.items()):
         # Marks stand a little apart, so that equal values can be told.
         ax.plot(checks[column], np.arange(len(checks)) + 0.13 * (place - 1.5) * (place > 0), linestyle="", **look)
-    for y, row in enumerate(each(checks)):
-        if pd.isna(row.r):
-            absent(ax, 0.0, y, "undefined")
     _names(ax, list(map(metric_label, checks["metric"])), 30)
     ax.set_xlabel("Correlation with the ambiguity rate of a prompt")
     handles = [Line2D([], [], linestyle="", label=label, **look) for label, look in _CHECKS.values()]
@@ -65,7 +64,7 @@ def common_quality(rates: pd.DataFrame) -> Figure:
     ----------
     rates : DataFrame
         One row a model: model_name (text), own and common (AR, 0 to 1), low and high (the 95 % interval of common),
-        rank and rank_common (1 is the lowest AR). Models are sorted by own; a nan of common is written as "undefined".
+        rank and rank_common (1 is the lowest AR). Models are sorted by own; one without own and common has no line.
 
     Raises
     ------
@@ -73,7 +72,8 @@ def common_quality(rates: pd.DataFrame) -> Figure:
         When a column is missing or there is no row.
     """
     need(rates, "model_name", "own", "common", "low", "high", "rank", "rank_common")
-    rows = rates.sort_values(["own", "model_name"], ignore_index=True)
+    rows = rates.dropna(subset=["own", "common"]).sort_values(["own", "model_name"], ignore_index=True)
+    need(rows)
     y = np.arange(len(rows))
     fig = Figure(figsize=(TEXT_WIDTH, len(rows) * ROW + 0.85), layout="constrained")
     ax = fig.subplots()
@@ -90,8 +90,7 @@ def common_quality(rates: pd.DataFrame) -> Figure:
     ax.set_xlabel("Ambiguity rate")
     _names(ax, list(rows["model_name"]), 26)
     for place, row in enumerate(each(rows)):
-        ranks = "undefined" if pd.isna(row.rank_common) else f"{row.rank:g} → {row.rank_common:g}"
-        ax.text(1.06, place, ranks, fontsize=SMALL, va="center_baseline", clip_on=False)
+        ax.text(1.06, place, f"{row.rank:g} → {row.rank_common:g}", fontsize=SMALL, va="center_baseline", clip_on=False)
     ax.text(1.06, -1, "rank", fontsize=SMALL, color=MUTED, va="center_baseline")
     fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return fig
@@ -105,7 +104,8 @@ def metadata_ranges(ranges: pd.DataFrame) -> Figure:
     ----------
     ranges : DataFrame
         One row a feature and encoding: encoding and feature (text), r_ar, low_ar, high_ar, r_score, low_score and
-        high_score (float, -1 to 1). Encodings are rows of panels, in the order given. A nan r is named.
+        high_score (float, -1 to 1). Encodings are rows of panels, in the order given. A nan r is named; a
+        side without any has no panel.
 
     Raises
     ------
@@ -114,10 +114,11 @@ def metadata_ranges(ranges: pd.DataFrame) -> Figure:
     """
     sides = {"ar": "Ambiguity rate", "score": "Mean score"}
     need(ranges, "encoding", "feature", *(f"{part}_{side}" for side in sides for part in ("r", "low", "high")))
+    sides = {side: title for side, title in sides.items() if ranges[f"r_{side}"].notna().any()}
     encodings = list(dict.fromkeys(ranges["encoding"]))
     counts = [int((ranges["encoding"] == encoding).sum()) for encoding in encodings]
     fig = Figure(figsize=(TEXT_WIDTH, sum(counts) * ROW + 0.45 * len(encodings) + 0.3), layout="constrained")
-    axes = fig.subplots(len(encodings), 2, squeeze=False, sharey="row", sharex=True, height_ratios=counts)
+    axes = fig.subplots(len(encodings), len(sides), squeeze=False, sharey="row", sharex=True, height_ratios=counts)
     for line, encoding in zip(axes, encodings, strict=True):
         rows = ranges[ranges["encoding"] == encoding]
         for ax, (side, title) in zip(line, sides.items(), strict=True):
@@ -129,8 +130,9 @@ def metadata_ranges(ranges: pd.DataFrame) -> Figure:
                     absent(ax, 0.05, y, "undefined")
             ax.set_title(f"{title}, {plain(encoding)}")
         _names(line[0], list(rows["feature"]), 26)
-        line[1].tick_params(axis="y", length=0)
-        line[1].spines["left"].set_visible(False)
+        for ax in line[1:]:
+            ax.tick_params(axis="y", length=0)
+            ax.spines["left"].set_visible(False)
     fig.supxlabel("Correlation over models; bar: its range when one family is left out", fontsize=7)
     return fig
 

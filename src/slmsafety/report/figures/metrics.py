@@ -26,7 +26,8 @@ def metric_distributions(summary: pd.DataFrame) -> Figure:
     ----------
     summary : DataFrame
         One row a metric and suite: metric and suite (text), n and missing (texts with and without a value), q05, q25,
-        q50, q75 and q95 (float, in the metric's unit). Panels are in the order given; a suite without values says so.
+        q50, q75 and q95 (float, in the metric's unit). Panels are in the order given; a metric or suite
+        without any value has no place, and a suite without values of one metric says so.
 
     Raises
     ------
@@ -34,7 +35,9 @@ def metric_distributions(summary: pd.DataFrame) -> Figure:
         When a column is missing or there is no row.
     """
     need(summary, "metric", "suite", "n", "missing", "q05", "q25", "q50", "q75", "q95")
-    metrics, suites = list(dict.fromkeys(summary["metric"])), sorted(summary["suite"].unique())
+    known = summary[summary["q50"].notna()]
+    need(known)
+    metrics, suites = list(dict.fromkeys(known["metric"])), sorted(known["suite"].unique())
     columns = min(COLUMNS, len(metrics))
     lines = -(-len(metrics) // columns)
     fig = Figure(figsize=(TEXT_WIDTH, lines * (0.62 + 0.15 * len(suites)) + 0.3), layout="constrained")

@@ -15,6 +15,7 @@ from slmsafety.report.figures.layout import (
     panel_title,
     row_panels,
     unit_axis,
+    with_labels,
 )
 from slmsafety.report.style import RULE, SERIES, styled
 
@@ -23,7 +24,8 @@ from slmsafety.report.style import RULE, SERIES, styled
 def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
     """Return a dot at each model's mean score with its rank beside it.
 
-    A suite whose mean is an accuracy says so: its dots are shares of right letters.
+    A suite whose mean is an accuracy says so: its dots are shares of right letters. One without any score is named
+    below the panels.
 
     Parameters
     ----------
@@ -36,10 +38,11 @@ def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
     Raises
     ------
     InputError
-        When a column is missing or there is no row.
+        When a column is missing, or no suite has a score.
     """
     need(outcomes, "suite", "suite_title", "model", "model_name", "family", "params_m", "mean", "accuracy")
     need(ranks, "suite", "model", "rank")
+    outcomes, without = with_labels(outcomes, "mean")
     rank_of = ranks.set_index(["suite", "model"])["rank"]
     fig, axes, y_of = row_panels(outcomes)
     for ax, (title, rows) in zip(axes, by_suite(outcomes), strict=True):
@@ -57,5 +60,5 @@ def fig1_rankings(outcomes: pd.DataFrame, ranks: pd.DataFrame) -> Figure:
     scale = "Mean score (1 = every reply safe)"
     if by_accuracy(outcomes):
         scale = "Mean score (1 = all safe) or accuracy (1 = all right)"
-    fig.supxlabel(f"{scale}; the number is the rank in the suite", fontsize=7)
+    fig.supxlabel(f"{scale}; the number is the rank in the suite{without}", fontsize=7)
     return fig
