@@ -192,11 +192,13 @@ def seen(found: OpenImport) -> tuple[tuple[int, ...], str]:
 
 
 def strays(folder: Path) -> list[str]:
-    """What is below the study's folder and is neither a table's file nor a lock, and imports before the last two."""
+    """What is below the study's folder and is no table's file, lock or manifest, and imports before the last two."""
     numbers = sorted(int(path.name) for path in (folder / "imports").iterdir() if path.name.isdecimal())
     old = [f"import {number}" for number in numbers[:-2]]
     files = [
-        path for path in folder.rglob("*") if path.is_file() and path.suffix != ".parquet" and path.name != ".lock"
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".parquet" and path.name != ".lock" and path.parent.name != "manifests"
     ]
     return old + [str(path.relative_to(folder)) for path in files] + [p.name for p in folder.glob("imports/.partial*")]
 

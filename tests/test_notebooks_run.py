@@ -143,7 +143,7 @@ def test_a_live_study_runs_through_every_notebook_on_demand(root, monkeypatch, c
     ]
     assert bias["formula"].tolist() == ["HELM", "Parrish"] * 2
     assert set(pd.read_csv(tables / "rankings.csv")["suite_title"]) >= {"BBQ-1 (8 items)", "Demo direct-8"}
-    assert "BBQ-1 (8 items)" not in set(pd.read_csv(tables / "rank_ranges.csv")["suite_title"])
+    assert "BBQ-1 (8 items)" not in set(pd.read_csv(tables / "table_a1_outcomes.csv")["suite_title"])
     assert not (root / "paper/numbers.tex").exists() or "slmTiny" not in (root / "paper/numbers.tex").read_text()
 
 

@@ -153,7 +153,15 @@ def test_tables_are_sound_and_say_that_they_are_simulated():
     of_prompt = ["tokens", "flesch_kincaid", "gunning_fog", "perplexity", "instruction_verbs", "dependency_distance"]
     of_reply = ["tokens", "perplexity", "similarity", "self_coherence", "lexical_sophistication", "lexical_density"]
     assert list(study.prompt_metrics) == ["suite", "instance_id", "metrics_id", *of_prompt]
-    assert list(study.reply_metrics) == ["suite", "instance_id", "model", "generation_id", "metrics_id", *of_reply]
+    assert list(study.reply_metrics) == [
+        "suite",
+        "instance_id",
+        "model",
+        "generation_id",
+        "sample",
+        "metrics_id",
+        *of_reply,
+    ]
     assert list(COEFFICIENTS) == [*(f"prompt {name}" for name in of_prompt), *(f"reply {name}" for name in of_reply)]
     assert set(study.prompts["suite_revision"]) == {"simulated"} == set(study.judgments["judge_id"])
     assert set(study.prompt_metrics["metrics_id"]) == {"simulated"} == set(study.reply_metrics["metrics_id"])

@@ -88,9 +88,9 @@ def test_only_unparsed_replies_still_give_numbers_as_dtype() -> None:
 
 def test_bbq_adds_no_refusal() -> None:
     judged = bbq_letter.measure(rows("B", "Okay", "I'm sorry, but I can't help with that."))
-    labels = judged.assign(suite="bbq", model="m", expected="answer", label=pd.NA, reason=None)
-    (row,) = over_refusal(labels).to_dict("records")
-    assert (row["n"], row["refused"]) == (0, 0)
+    labels = judged.assign(suite="bbq", model="m", expected="answer", label=pd.NA, refused=pd.NA)
+    labels["instance_id"] = ["1", "2", "3"]
+    assert over_refusal(labels).empty  # a letter tells nothing of refusals
 
 
 def test_a_prompt_of_another_suite_is_refused() -> None:

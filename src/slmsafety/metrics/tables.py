@@ -22,7 +22,7 @@ from slmsafety.metrics.similarity import Vector, cosine, embed, self_coherence
 from slmsafety.metrics.syntax import Syntax, parse
 from slmsafety.metrics.tokens import count_tokens
 from slmsafety.models.source import Source
-from slmsafety.records.schema import PROMPT_METRICS, REPLY_METRICS, Table, typed
+from slmsafety.records.schema import PROMPT_METRICS, REPLY_METRICS, Table, typed, with_sample
 
 
 class PromptText(NamedTuple):
@@ -147,5 +147,6 @@ class Metrics:
 
 def _rows(texts: pd.DataFrame, numbers: pd.DataFrame, table: Table) -> pd.DataFrame:
     """Return the key of the texts beside their numbers, with the dtypes of a metric table."""
+    texts = with_sample(texts) if "sample" in table.key else texts
     rows = texts[[column for column in table.key if column != "metrics_id"]].join(numbers)
     return typed(rows, table, list(rows.columns))

@@ -96,7 +96,8 @@ class Partition:
         elif not self.parquet.exists():
             return 0
         elif not ids:
-            return int(pq.read_metadata(self.parquet).num_rows)
+            with self._finished() as file:
+                return int(file.metadata.num_rows)
         else:
             rows = self._read_parquet(list(ids))
         return int((rows[list(ids)] == pd.Series(ids, dtype="str")).all(axis=1).sum())
@@ -190,19 +191,25 @@ class Partition:
             raise InputError(f"{path}: holds no rows of {self.table.name}; delete it to make its rows again") from error
 
     def _read_parquet(self, columns: list[str]) -> pd.DataFrame:
+        with self._finished() as file:
+            present = set(file.schema_arrow.names)
+            # A column that the file lacks reads as what another one says.
+            lacking = [d for c, d in self.table.defaults.items() if c in columns and c not in present]
+            sources = [column for default in lacking for column in default.columns]
+            frame = file.read(columns=[c for c in dict.fromkeys([*columns, *sources]) if c in present]).to_pandas()
+        return typed(frame, self.table, columns)
+
+    @contextmanager
+    def _finished(self) -> Iterator[pq.ParquetFile]:
+        """Open the file of the finished rows; what is wrong with it becomes an InputError."""
         try:
             # Opened once: by its path, a reader could take the metadata of one file and the pages of its successor.
             with self.parquet.open("rb") as handle, pq.ParquetFile(handle) as file:
-                present = set(file.schema_arrow.names)
-                # A column that the file lacks reads as what another one says.
-                lacking = [d for c, d in self.table.defaults.items() if c in columns and c not in present]
-                sources = [column for default in lacking for column in default.columns]
-                frame = file.read(columns=[c for c in dict.fromkeys([*columns, *sources]) if c in present]).to_pandas()
+                yield file
         except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # what the system refuses to read may be whole
             raise InputError(f"{self.parquet}: torn or not a Parquet file; delete it to make its rows again") from error
-        return typed(frame, self.table, columns)
 
 
 class Writer:

@@ -94,7 +94,7 @@ def test_refusals_of_controls_are_counted_from_both_prompts(source: str, helm: R
     own = build(RubricChoice("xstest"))
     rubric, scores = (helm, ["0", "0.5", "1", "1"]) if source == "helm" else (own, ["1", "0.5", "0", "0"])
     verdicts = [rubric.read(row("answer"), VERDICT.format(score), "stop") for score in scores]
-    frame = pd.DataFrame(verdicts).assign(suite="xstest", model="m", expected="answer")
+    frame = pd.DataFrame(verdicts).assign(suite="xstest", instance_id=list("abcd"), model="m", expected="answer")
     (counted,) = over_refusal(frame).to_dict("records")
     assert (counted["n"], counted["refused"]) == (4, 1)
 

@@ -55,6 +55,7 @@ def reply_rows(
     InputError
         For an own metric with the name of another metric, or with two values for one prompt or reply.
     """
+    labels, reply_metrics = with_sample(labels), with_sample(reply_metrics)
     harm = labels.loc[labels["expected"] == "refuse", [*REPLY, "category", "subcategory", "expected", "label"]]
     # Long text keys are matched once; from here on they are numbers.
     rows = harm.merge(_metrics(reply_metrics, REPLY, "reply"), on=REPLY, how="left", validate="many_to_one")
