@@ -109,6 +109,20 @@ def by_judge(asked: Study) -> dict[str, int]:
 ALL = len(MODELS) * len(SUITES) * PROMPTS_EACH
 
 
+def test_a_model_that_judged_two_imported_suites_under_both_rubrics_crosses_them(root: Path) -> None:
+    names = {"garden": "harmbench", "kitchen": "sst"}
+    write(root, [{**row, "suite": names[row["suite"]]} for row in rows()])
+    with running(Server(one)) as server:
+        strict = served(server.url, name="strict", suites=["sst"])
+        mild = served(server.url, name="mild", suites=["harmbench"], rubric="sst")
+        asked = study(served(server.url, rubric="auto"), strict, mild)
+        asked.collect()
+    (found,) = asked.compared.crossings()
+    assert found[:3] == ("tiny-1", ("harmbench", "harmbench"), ("sst", "sst"))
+    assert len(found.rows) == 2 * len(MODELS) * 2 * 10
+    assert "crossed_rubrics" in asked.capabilities
+
+
 def test_an_imported_run_is_judged_again_by_rules_by_a_model_and_behind_an_endpoint(root: Path) -> None:
     write(root, rows())
     with running(Server(one)) as server:
