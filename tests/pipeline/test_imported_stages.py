@@ -171,6 +171,20 @@ def test_another_import_judges_only_what_changed(root: Path) -> None:
         assert asked.status()["missing"].sum() == 0
 
 
+def test_a_prompt_that_turns_out_to_be_a_control_is_judged_anew(root: Path) -> None:
+    """The label depends on it: what complies is harmful where the prompt is to be refused."""
+    write(root, rows())
+    study("refusal_rules").collect()
+    found = rows()
+    control = [row for row in found if row["instance_id"] == "g0"]
+    write(root, [{**row, "expected": "answer"} if row in control else row for row in found])
+    again = study("refusal_rules")
+    again.collect()
+    labels = again.labels("refusal_rules").query("instance_id == 'g0'").set_index("model")
+    assert by_judge(again)["refusal_rules"] == ALL
+    assert (labels.loc["two", "label"], labels.loc["two", "reason"]) == (2, "compliance")
+
+
 def test_several_samples_are_judged_one_by_one(root: Path) -> None:
     again = [{**row, "sample": 1, "response": row["response"] + " Again."} for row in rows() if row["model"] == "two"]
     write(root, [*rows(), *again])
