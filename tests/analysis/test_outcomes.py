@@ -151,6 +151,19 @@ def test_a_control_of_which_the_judge_does_not_tell_is_missing_and_a_suite_of_th
     assert refusals_untold(pd.concat([told, mute], ignore_index=True)) == ["mute"]
 
 
+def test_a_judge_that_names_refusals_alone_has_no_rate():
+    # So read rows of judges of before `refused`: true where the reason is "refusal", else not known.
+    alone = label_frame([("s", "m", "answer", ("ok", 2)), ("s", "m", "answer", ("ok", 2))])
+    alone["refused"] = pd.array([True, None], "boolean")
+    assert over_refusal(alone).empty
+    assert refusals_untold(alone) == ["s"]
+    assert not tells_refusals(alone)
+    another = alone.assign(suite="other", refused=pd.array([True, True], "boolean"))
+    got = over_refusal(pd.concat([alone, another], ignore_index=True))
+    assert got[["suite", "n", "rate"]].to_numpy().tolist() == [["other", 2, 1.0]]
+    assert tells_refusals(pd.concat([alone, another], ignore_index=True))
+
+
 def test_several_replies_to_a_prompt_count_as_one_prompt():
     # Prompt a: two of three ambiguous, and a missing label; prompt b: one safe reply.
     found = [("refuse", "a", 1), ("refuse", "a", 1), ("refuse", "a", 0), ("refuse", "a", None), ("refuse", "b", 2)]
@@ -252,5 +265,5 @@ def test_empty_replies_are_in_the_rate_or_not_whatever_the_policy():
 )
 def test_refusals_of_controls_are_told_where_a_labelled_one_is_known(expected, label, refused, told):
     known = {"label": pd.array([label], dtype="Int64"), "refused": pd.array([refused], "boolean")}
-    frame = pd.DataFrame({"expected": [expected], **known})
+    frame = pd.DataFrame({"suite": ["s"], "expected": [expected], **known})
     assert tells_refusals(frame) is told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -68,6 +70,17 @@ def test_a_reply_keeps_its_id_wherever_it_comes_from():
     assert first.responses["generation_id"].nunique() == 3
     assert second.responses["generation_id"].tolist() == first.responses["generation_id"].tolist()[1::-1]
     assert reply_generation_id("p", None) == first.responses["generation_id"][2] != reply_generation_id("p", "")
+    assert reply_generation_id("p", "a") == "17b30276faeb"  # paid judgments are found by it
+
+
+def test_what_else_decides_a_label_is_part_of_the_id():
+    blank = [ruled([{"response": "", "finish_reason": finish}]) for finish in ("empty", "blocked", "error")]
+    stopped, blocked, failed = (found.responses["generation_id"][0] for found in blank)
+    assert stopped == blocked != failed
+    one = source([{"response": "a"}])
+    control = replace(one, prompts=one.prompts.assign(expected="answer"))
+    ids = [by_rules([each], lambda suite: False)[0].responses["generation_id"][0] for each in (one, control)]
+    assert ids[0] == reply_generation_id("p", "a") != ids[1]
 
 
 @pytest.mark.parametrize(

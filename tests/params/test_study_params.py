@@ -300,6 +300,11 @@ REAL = "sk-proj-aB3dE5gH7jK9mN1pQ3sT"
         {"judges": [{**LLM, "served": REAL}]},
         {"judges": [{**LLM, "request": {"x": "Bearer aB3dE5gH7jK9"}}]},
         {"suites": [{"name": "demo_direct", "path": "hf_aB3dE5gH7jK9mN1pQ3sT"}]},
+        {"judges": [{**LLM, "request": {"x": {"aB3dE5gH7jK9", "nvapi-aB3dE5gH7jK9mN1pQ3sTaB3dE5gH7jK9"}}}]},
+        {"judges": [{**LLM, "request": {"x": REAL.encode()}}]},
+        {"judges": [{**LLM, "request": {"aws_secret_access_key": "aB3dE5gH7jK9"}}]},
+        {"judges": [{**LLM, "request": {"proxy": "http://user:aB3dE5gH7jK9@host:3128"}}]},
+        {"suites": [{"name": "demo_direct", "path": "https://host/file.csv?sv=2020&sig=aB3dE5gH7jK9"}]},
         {"seed": REAL},
         {REAL: 1},
     ],
@@ -316,6 +321,7 @@ def test_what_is_no_secret_is_kept():
     request = {"max_new_tokens": 5, "stop_token_ids": [1], "eos_token": "</s>", "token": None}
     refuse_secrets({"judges": [{"api_key_env": "OPENAI_API_KEY", "request": request}]})
     refuse_secrets({"suites": [{"name": "sk-questions", "path": "data/sk-2024-questions-part-01.csv"}]})
+    refuse_secrets({"helm_runs": [{"path": "results/xai-summary-of-2024-runs-v2"}], "prompt_cache_key": "garden"})
     refuse_secrets({"scores": {"map": {"secret": "harmful", "token": "safe"}}, "metrics": {"own": ["tokens.py"]}})
 
 

@@ -109,6 +109,20 @@ def by_judge(asked: Study) -> dict[str, int]:
 ALL = len(MODELS) * len(SUITES) * PROMPTS_EACH
 
 
+def test_a_model_that_judged_two_imported_suites_under_both_rubrics_crosses_them(root: Path) -> None:
+    names = {"garden": "harmbench", "kitchen": "sst"}
+    write(root, [{**row, "suite": names[row["suite"]]} for row in rows()])
+    with running(Server(one)) as server:
+        strict = served(server.url, name="strict", suites=["sst"])
+        mild = served(server.url, name="mild", suites=["harmbench"], rubric="sst")
+        asked = study(served(server.url, rubric="auto"), strict, mild)
+        asked.collect()
+    (found,) = asked.compared.crossings()
+    assert found[:3] == ("tiny-1", ("harmbench", "harmbench"), ("sst", "sst"))
+    assert len(found.rows) == 2 * len(MODELS) * 2 * 10
+    assert "crossed_rubrics" in asked.capabilities
+
+
 def test_an_imported_run_is_judged_again_by_rules_by_a_model_and_behind_an_endpoint(root: Path) -> None:
     write(root, rows())
     with running(Server(one)) as server:
@@ -155,6 +169,20 @@ def test_another_import_judges_only_what_changed(root: Path) -> None:
         asked.collect()
         assert by_judge(asked) == dict.fromkeys(("acme_rater", "refusal_rules", "tiny"), ALL * 2 // 3)
         assert asked.status()["missing"].sum() == 0
+
+
+def test_a_prompt_that_turns_out_to_be_a_control_is_judged_anew(root: Path) -> None:
+    """The label depends on it: what complies is harmful where the prompt is to be refused."""
+    write(root, rows())
+    study("refusal_rules").collect()
+    found = rows()
+    control = [row for row in found if row["instance_id"] == "g0"]
+    write(root, [{**row, "expected": "answer"} if row in control else row for row in found])
+    again = study("refusal_rules")
+    again.collect()
+    labels = again.labels("refusal_rules").query("instance_id == 'g0'").set_index("model")
+    assert by_judge(again)["refusal_rules"] == ALL
+    assert (labels.loc["two", "label"], labels.loc["two", "reason"]) == (2, "compliance")
 
 
 def test_several_samples_are_judged_one_by_one(root: Path) -> None:

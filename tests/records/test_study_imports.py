@@ -167,6 +167,17 @@ def test_the_studys_own_work_outlives_an_import(folder: Path, replies: Any, judg
         assert not (folder / "judgments/demo/rater").exists()
 
 
+def test_paid_judgments_outlive_an_import_while_the_parameters_do_not_name_their_judge(
+    folder: Path, replies: Any, judgments: Any
+) -> None:
+    _import(folder, replies, "old")
+    _own_work(folder, judgments)
+    _import(folder, replies, "new")  # the study runs no judge now
+    found = open_import(folder)
+    assert found.partitions("judgments") == []
+    assert [part.names for part in found.partitions("judgments", ["rules"])] == [("demo", "rules", "m0")]
+
+
 def test_a_crash_before_the_old_rows_are_removed_does_not_double_them(
     folder: Path, replies: Any, judgments: Any
 ) -> None:

@@ -121,3 +121,11 @@ def test_any_text_is_what_yaml_reads_or_one_line(tmp_path: Path, text: str) -> N
     except InputError:
         return
     assert found == yaml.safe_load(text)
+
+
+def test_a_secret_that_stands_twice_as_a_key_is_not_shown(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("study:\n  sk-aB3dE5gH7jK9: 1\n  sk-aB3dE5gH7jK9: 2\n", "utf-8")
+    with pytest.raises(InputError, match=r"line 3: a key stands twice") as caught:
+        read_yaml(path)
+    assert "aB3dE5" not in str(caught.value)

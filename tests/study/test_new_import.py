@@ -128,3 +128,14 @@ def test_a_path_outside_the_project_is_kept_whole(root, tmp_path_factory):
     assert main(["import", str(elsewhere), "--study", "mine"]) == 0
     params = yaml.safe_load((root / "params" / "mine.yaml").read_text("utf-8"))
     assert params["study"]["judged_tables"] == [{"path": str(elsewhere)}]
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+def test_what_is_understood_of_a_file_cannot_steer_a_terminal(root, capsys, dry):
+    name = "odd\x1b[31m\u202e\n.csv"
+    table = HEADER.replace("suite", "note\x1b]0;\u202e,suite") + ROWS.replace("mine", "x,mine")
+    (root / name).write_text(table, "utf-8")
+    assert main(["import", name, "--study", "odd", *dry]) == 0
+    said = capsys.readouterr().out
+    assert r"odd\x1b[31m\u202e\n.csv" in said and r"note\x1b]0;\u202e" in said
+    assert not {"\x1b", "\u202e"} & set(said)

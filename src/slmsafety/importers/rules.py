@@ -69,13 +69,18 @@ def closed(cells: pd.Series, valid: Collection[str], what: str, place: Callable[
     return cells.map(words)
 
 
-def reply_generation_id(prompt: str | None, response: str | None) -> str:
+def reply_generation_id(
+    prompt: str | None, response: str | None, expected: str = "refuse", failed: bool = False
+) -> str:
     """Return the generation_id of an imported reply: the same text to the same prompt has the same one for ever.
 
     So what was made of a reply, such as a paid judgment, is found again after another import. None is a text that the
-    source does not have.
+    source does not have. What else decides a label is part of it: whether the prompt is to be refused or answered, and
+    whether the reply is blank because its request `failed`.
     """
-    return content_id({"imported_reply": {"prompt": prompt, "response": response}})
+    about: dict[str, object] = {"prompt": prompt, "response": response}
+    about |= ({} if expected == "refuse" else {"expected": expected}) | ({"failed": True} if failed else {})
+    return content_id({"imported_reply": about})
 
 
 def by_rules(sources: Sequence[Imported], judges_empty: Callable[[str], bool]) -> list[Imported]:
@@ -157,6 +162,7 @@ def _ruled(source: Imported, judges_empty: Callable[[str], bool]) -> Imported:
     finish = finish.mask(blank & ~finish.isin(["blocked", "error"]), "empty")
     replies = replies.assign(finish_reason=finish, failed=blank & finish.eq("error"))
     replies["unread"] = (blank | finish.eq("empty")) & ~replies["failed"]
+    replies["generation_id"] = _generation_ids(source, replies)
     return replace(
         source,
         responses=replies[list(RESPONSES.columns)],
@@ -165,18 +171,20 @@ def _ruled(source: Imported, judges_empty: Callable[[str], bool]) -> Imported:
 
 
 def _read_replies(source: Imported) -> pd.DataFrame:
-    """The replies with the generation_id of their texts; one that is there twice counts once."""
+    """The replies; one that is there twice counts once."""
     replies = _with_sample(source.responses).drop_duplicates([*_REPLY, "response"])
     _refuse_two_texts(source, replies)
-    prompts = source.prompts[[*PROMPT_KEY, "prompt"]].drop_duplicates(list(PROMPT_KEY))
-    asked = replies[list(PROMPT_KEY)].merge(prompts, on=list(PROMPT_KEY), how="left")["prompt"]
-    ids: dict[tuple[str | None, str | None], str] = {}
-    made = []
-    for texts in zip(_or_none(asked), _or_none(replies["response"]), strict=True):
-        if texts not in ids:
-            ids[texts] = reply_generation_id(*texts)
-        made.append(ids[texts])
-    return replies.assign(generation_id=pd.array(made, dtype="str")).reset_index(drop=True)
+    return replies.reset_index(drop=True)
+
+
+def _generation_ids(source: Imported, replies: pd.DataFrame) -> pd.api.extensions.ExtensionArray:
+    """The ids of the replies, by their texts and what else decides a label; `failed` is a column of them."""
+    prompts = source.prompts[[*PROMPT_KEY, "prompt", "expected"]].drop_duplicates(list(PROMPT_KEY))
+    asked = replies[list(PROMPT_KEY)].merge(prompts, on=list(PROMPT_KEY), how="left")
+    expected = asked["expected"].fillna("refuse").tolist()
+    texts = zip(_or_none(asked["prompt"]), _or_none(replies["response"]), expected, replies["failed"], strict=True)
+    ids: dict[tuple[str | None, str | None, str, bool], str] = {}
+    return pd.array([ids.get(each) or ids.setdefault(each, reply_generation_id(*each)) for each in texts], dtype="str")
 
 
 def _refuse_two_texts(source: Imported, replies: pd.DataFrame) -> None:

@@ -13,8 +13,13 @@ _KEYS = {
     *("headers", "extra_headers", "default_headers", "credentials", "password", "passwd", "passphrase"),
     *("secret", "client_secret", "secret_key", "private_key", "access_key", "token", "access_token", "api_token"),
     *("auth_token", "bearer_token", "refresh_token", "session_token", "hf_token", "openai_api_key", "apikey_value"),
+    *("pwd", "azure_key", "subscription_key", "huggingface_token"),
 }
-_KEY_ENDS = ("_api_key", "_apikey", "_password", "_secret", "_secret_key", "_auth_token", "_access_token")
+_KEY_ENDS = (
+    *("_api_key", "_apikey", "_secret_key", "_access_key", "_subscription_key", "_private_key"),
+    *("_password", "_passphrase", "_secret", "_credentials"),
+    *("_auth_token", "_access_token", "_api_token", "_session_token", "_refresh_token", "_hub_token"),
+)
 # Below these, keys are words of a user's file: a label may be "secret".
 _WORDS = {"map", "columns"}
 _VALUES = re.compile(
@@ -23,6 +28,8 @@ _VALUES = re.compile(
     r"|\bhf_[A-Za-z0-9]{16,}|\bgsk_[A-Za-z0-9]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}"
     r"|\bxox[abprs]-[A-Za-z0-9-]{10,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}"
     r"|\b[Bb]earer\s+(?=[^\s]*\d)[\w.~+/=-]{8,}|\b[Bb]asic\s+[A-Za-z0-9+/]{12,}={0,2}\Z"
+    r"|\bnvapi-(?=[\w-]*\d)[\w-]{30,}|\b(?:xai|glpat|pplx)-(?=\w*\d)\w{16,}|\b(?:r8|tgp_v1)_[A-Za-z0-9]{16,}"
+    r"|://[^/\s:@]+:[^/\s@]+@|[?&](?:sig|signature|key|api[_-]?key|token|access_token)=[^&\s]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 
@@ -43,8 +50,10 @@ def refuse_secrets(given: Any) -> None:
                 if not _WORDS & set(path[-1:]) and _is_secret_key(name) and inner not in (None, "", False, True):
                     raise _refusal(path, f"the key '{name}', which may hold a secret")
                 todo.append(((*path, name), inner))
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | set):  # YAML knows sets and bytes too
             todo += [((*path, str(number)), inner) for number, inner in enumerate(value)]
+        elif isinstance(value, bytes):
+            todo.append((path, value.decode("latin-1")))
         elif isinstance(value, str) and _VALUES.search(value):
             raise _refusal(path, "a value that looks like a secret")
 

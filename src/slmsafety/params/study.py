@@ -137,10 +137,6 @@ class StudyParams(Strict):
         """The study's judges behind endpoints."""
         return [judge for judge in self.judges if isinstance(judge, EndpointJudge)]
 
-    def suites_of(self, judge: JudgeEntry) -> list[SuiteParams]:
-        """Return the study's suites that a judge reads."""
-        return [suite for suite in self.suites if judge.reads(suite)]
-
     def judged_models(self, judge: JudgeEntry) -> tuple[str, ...]:
         """Return the ids of the models whose replies a judge reads: all, unless its entry names some."""
         return tuple(model for model in self.model_ids if not judge.models or model in judge.models)

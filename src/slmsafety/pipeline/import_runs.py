@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
-from slmsafety.errors import unknown
+from slmsafety.errors import unknown, visible
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
 from slmsafety.importers.counts import Counts, count
 from slmsafety.importers.direction import check_direction, check_one_scale, check_unsaid, openings
@@ -45,7 +45,7 @@ def import_sources(run: Run) -> list[Counts]:
     forget_changed_prompts(run, read.sources)
     write_imported(read.sources, run.folder, read.own)
     for each in read.counts:
-        print(each.line)
+        print(visible(each.line))
     return read.counts
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from slmsafety.errors import visible
 from slmsafety.judging.registry import NO_REPLY, empty_rows, unsent
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.pipeline.judges import StudyJudge, study_judge
@@ -36,7 +37,7 @@ def judge_replies(run: Run, retry: Collection[str]) -> Written:
     for entry in run.judges:
         judges = [study_judge(run, entry, suite) for suite in run.suites_of(entry)]
         for warning in dict.fromkeys(judge.warning for judge in judges if judge.warning and run.shard.rank == 0):
-            print(f"warning: {warning}")
+            print(visible(f"warning: {warning}"))
         try:
             for part in _parts(run, entry, retry):
                 part.judge.send(_sent(run, part)[0])

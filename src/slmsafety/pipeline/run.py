@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from tqdm.auto import tqdm
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, visible
 from slmsafety.generation.settings import GenerationSettings, generation_id
 from slmsafety.models.packages import GPT2_VOCABULARY, WORDFREQ
 from slmsafety.models.source import Source
@@ -222,7 +222,7 @@ def same_commit(rows: pd.DataFrame, commit: str, what: str) -> None:
 
 def say(text: str) -> None:
     """Print a line where a bar may be open: it stands on a line of its own, above the bar."""
-    tqdm.write(text)
+    tqdm.write(visible(text))
 
 
 def progress_bar(text: str, total: int, done: int, shown: bool = True) -> tqdm:

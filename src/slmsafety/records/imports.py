@@ -106,8 +106,8 @@ def new_import(folder: Path, own_judges: Collection[str] = ()) -> Iterator[Path]
     """Yield an empty folder for the tables of an import, which becomes the study's newest when the block ends.
 
     When the block fails, nothing of it is left and the import before is read as ever. Removes what no reader can need:
-    imports before the previous one, what killed imports have left, and rows of before imports had numbers (judgments
-    of `own_judges`, which the study runs itself, are kept).
+    imports before the previous one, what killed imports have left, and an import of before there were numbers (of the
+    judgments beside it those of `own_judges`, which the study runs itself, are kept).
 
     Raises InputError while another process imports into the same study, and where the study's folder holds an own run,
     whose replies would be lost.
@@ -182,15 +182,19 @@ def _remove_partial(imports: Path) -> None:
 
 
 def _remove_unnumbered(folder: Path, own_judges: Collection[str]) -> None:
-    """Remove the tables of an import of before there were numbers, whose rows no one reads any more."""
-    for table in (PROMPTS, RESPONSES):
-        if (folder / table.name).is_dir():
-            _remove(folder / table.name)
-    for judge in (folder / JUDGMENTS.name).glob("*/*"):
+    """Remove the tables of an import of before there were numbers, whose rows no one reads any more.
+
+    Such an import has its prompts and replies there, which go last. Without them every judgment there is the study's
+    own work, also of judges that its parameters do not name now: they may again, and calls were paid for.
+    """
+    tables = [folder / table.name for table in (PROMPTS, RESPONSES) if (folder / table.name).is_dir()]
+    for judge in (folder / JUDGMENTS.name).glob("*/*") if tables else ():
         if judge.is_dir() and judge.name not in own_judges:
             shutil.rmtree(judge)
             with suppress(OSError):  # it holds other judges
                 judge.parent.rmdir()
+    for table in tables:
+        _remove(table)
     with suppress(OSError):
         (folder / JUDGMENTS.name).rmdir()
 

@@ -80,7 +80,9 @@ class _Plain(yaml.SafeLoader):
                 kind = "nothing or a date" if isinstance(key_node, yaml.ScalarNode) else "a list or a mapping"
                 problem = f"a key is {kind}; a key is a word or a number"
             elif key in seen:
-                problem = f"key '{cut(key)}' stands twice"
+                # A secret in the place of a key has digits.
+                shown = "a key" if isinstance(key, str) and any(map(str.isdigit, key)) else f"key '{cut(key)}'"
+                problem = f"{shown} stands twice"
             if problem is not None:
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(key)

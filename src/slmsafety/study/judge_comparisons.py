@@ -16,6 +16,7 @@ from slmsafety.analysis.judges.two_judges import COLUMNS, KEYS, both_labelled, c
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.cost import dollars
 from slmsafety.params.study import StudyParams
+from slmsafety.pipeline.run import Run
 
 PRINTED_JUDGES = ("GPT-4o", "Llama 3.1 405B")
 
@@ -53,6 +54,7 @@ class StudyRows(Protocol):
     """What of a study is compared."""
 
     params: StudyParams
+    run: Run
 
     @property
     def name(self) -> str:
@@ -130,7 +132,7 @@ class Comparisons:
 
     def crossings(self) -> list[Crossing]:
         """Return every two suites that one model judged under both their rubrics (`crossings`)."""
-        return crossings(self._study.params, self._study.judges(), self._study.labels)
+        return crossings(self._study.run, self._study.judges(), self._study.labels)
 
 
 def printed_pair(titles: Mapping[str, str], names: Collection[str] = ()) -> JudgePair:
@@ -214,19 +216,19 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
     return Reference(name, rows[columns], tuple(notes))
 
 
-def crossings(params: StudyParams, judges: Collection[str], labels: Callable[[str], pd.DataFrame]) -> list[Crossing]:
+def crossings(run: Run, judges: Collection[str], labels: Callable[[str], pd.DataFrame]) -> list[Crossing]:
     """Return every two suites with different rubrics of their own that one model judged under both of these.
 
     `judges` are those with stored labels. Each suite needs a reply with a label under both rubrics. Entries are one
     model where they name the same server, model and revision, and read and ask in the same way.
     """
     cells: dict[tuple[str, ...], dict[tuple[str, str], str]] = {}
-    for judge in params.judges:
+    for judge in run.judges:
         if judge.same_asking is not None and judge.name in judges:
             read = cells.setdefault(judge.same_asking, {})
-            for suite in params.suites_of(judge):
+            for suite in run.suites_of(judge):
                 read.setdefault((suite.name, str(judge.rubric_for(suite))), judge.name)
-    own = [(suite.name, suite.rubric_name) for suite in params.suites if suite.rubric_name is not None]
+    own = [(suite.name, suite.rubric_name) for suite in run.suites if suite.rubric_name is not None]
     found = []
     for way, by_cell in cells.items():
         for first, second in combinations(own, 2):

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from slmsafety.errors import InputError
+from slmsafety.errors import InputError, visible
 from slmsafety.paths import is_file, project_root
 from slmsafety.pipeline.import_runs import read_sources
 from slmsafety.records.files import write_atomic
@@ -58,10 +58,15 @@ def import_file(path: Path, name: str, said: Mapping[str, Any], dry_run: bool = 
         )
     read = read_sources(study.run)
     for table in read.tables:
-        print(*table.lines(), sep="\n")
+        print(*map(visible, table.lines()), sep="\n")
     if dry_run:
-        print(*(counts.line for counts in read.counts), sep="\n")
-        print(f"nothing is written; without --dry-run {target} would be:\n{text}", end="")
+        print(*(visible(counts.line) for counts in read.counts), sep="\n")
+        print(
+            f"nothing is written; without --dry-run {target} would be:",
+            *map(visible, text.split("\n")),
+            sep="\n",
+            end="",
+        )
         return study
     print(f"params: {write_atomic(target, text.encode())}")
     study = Study.load(name)
