@@ -146,7 +146,12 @@ def _one_value(column: pd.Series, groups: np.ndarray, cells: Cells, what: str) -
     wrong = rows[values[first[groups[rows]]] != values[rows]]
     if wrong.size:
         row = int(wrong[0])
-        advice = "; several replies to a prompt need a column 'sample'" if column.name == "response" else ""
+        advice = ""
+        if column.name == "response":
+            advice = "; several replies to a prompt need a column 'sample'"
+            blank = [at for at in (int(first[groups[row]]), row) if not column.iloc[at].strip()]
+            if blank:
+                advice += f", and where it is one reply, fill in that of {cells.name(blank[0])}: a blank one is empty"
         raise InputError(
             f"{cells.source}: {cells.name(int(first[groups[row]]))} and {cells.name(row)} contradict each other: they "
             f"have two values for the {what}{advice}"
