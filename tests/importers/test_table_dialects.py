@@ -148,7 +148,7 @@ READ: dict[str, tuple[str, bytes | str, dict[str, Any], list[tuple[Any, ...]]]] 
     ),
     "several samples": (
         "a.csv",
-        f"{HEAD},sample\ns,1,m,j,0.5,x,0\ns,1,m,j,1,y,7\n",
+        f"{HEAD},sample\ns,1,m,j,0.5,x,0\ns,1,m,j,1,y,7.0\n",
         {},
         [("1", "m", "j", 1, "x"), ("1", "m", "j", 2, "y")],
     ),
@@ -539,7 +539,7 @@ def test_what_one_row_says_of_a_prompt_holds_for_all(tmp_path):
 
 
 def test_refused_is_what_the_file_says_and_else_not_known(tmp_path):
-    cells = ["True", "0", "", " FALSE", "1"]
+    cells = ["True", "0.0", "", " FALSE", "1.0"]
     rows = [f"s,{n},m,j,0.5,x,{cell}" for n, cell in enumerate(cells)]
     table = read(tmp_path / "a.csv", "\n".join([f"{HEAD},refused", *rows]))
     assert column(table, "refused") == [True, False, None, False, True]
