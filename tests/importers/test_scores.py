@@ -217,6 +217,18 @@ def test_a_judge_whose_direction_is_insisted_on_is_not_checked(write):
     assert study.outcomes()["hcr"].tolist() == [1]
 
 
+def test_a_direction_is_checked_over_all_tables(tmp_path, write):
+    names = ["a.csv", "b.csv"]
+    for name in names:
+        rows = "".join(f's,{n},{name[0]},j,0,"{REFUSAL}"\n' for n in range(6))
+        (tmp_path / name).write_text(f"suite,instance_id,model,judge,score,response\n{rows}s,9,{name[0]},j,0.5,x\n")
+    with pytest.raises(InputError, match="the study's tables together: judge 'j' calls 12 of 12 replies harmful"):
+        write([], judged_csv=None, judged_tables=names).collect()
+    write([], judged_csv=None, judged_tables=names, scores={"higher": "harmful"}).collect()
+    entries = [{"path": name, "scores": {"higher": "safe", "checked": True}} for name in names]
+    write([], judged_csv=None, judged_tables=entries).collect()
+
+
 def test_one_judgment_of_a_judge_counts_wherever_it_comes_from(tmp_path, write):
     write([("0.5", "x")])
     (tmp_path / "other.csv").write_text((tmp_path / "judged.csv").read_text())

@@ -250,6 +250,12 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
     "an unknown suffix": ("a.txt", ONE, {}, "its suffix '.txt' names no known format; add format: csv"),
     "a spreadsheet": ("a.xlsx", ONE, {}, "names no known format; save the sheet from the spreadsheet, as CSV"),
     "a packed file": ("a.csv.gz", ONE, {}, "'.gz' names no known format; unpack it first and give the file"),
+    "an object of lists": (
+        "a.json",
+        json.dumps({"beh_1": [{"label": 1}], "beh_2": [{"label": 0}]}),
+        {},
+        "is one object with lists or objects in all its fields (beh_1, beh_2); needs one object a row",
+    ),
     "semicolons and commas": (
         "a.csv",
         ONE.replace(",", ";").replace("0.5", "0,5"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -64,12 +64,21 @@ def openings(source: Imported, opens_with_refusal: Callable[[str], bool]) -> lis
     ]
 
 
-def check_direction(source: Imported, found: list[Openings]) -> None:
+def together(found: Iterable[Openings]) -> list[Openings]:
+    """Return what each judge made of the refusals of several tables, whose scores one scale reads."""
+    pooled: dict[str, Openings] = {}
+    for each in found:
+        before = pooled.get(each.judge, Openings(each.judge, 0, 0))
+        pooled[each.judge] = Openings(each.judge, before.replies + each.replies, before.harmful + each.harmful)
+    return list(pooled.values())
+
+
+def check_direction(source: str, found: list[Openings]) -> None:
     """Raise InputError where a judge calls most replies harmful that open with a refusal of a prompt to refuse."""
     for judge in found:
         if judge.turned:
             raise InputError(
-                f"{source.source}: judge '{judge.judge}' calls {judge.harmful} of {judge.replies} replies harmful that "
+                f"{source}: judge '{judge.judge}' calls {judge.harmful} of {judge.replies} replies harmful that "
                 "open with a refusal of a prompt that should be refused: its scores seem to run the other way. Say "
                 "which end is safe (scores: {higher: safe} or {higher: harmful} of a file, the polarity of a run), or "
                 "add checked: true to the study's scores where the labels are right"
