@@ -30,7 +30,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "params").mkdir()
     monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
     _write(tmp_path, "old")
-    mine = {"name": "mine", "kind": "imported", "judged_csv": "judged.csv"}
+    mine = {"name": "mine", "kind": "imported", "judged_csv": "judged.csv", "scores": {"higher": "safe"}}
     for study in (OWN, mine):
         (tmp_path / "params" / f"{study['name']}.yaml").write_text(json.dumps({"study": study}))
     return tmp_path

@@ -250,6 +250,12 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
     "an unknown suffix": ("a.txt", ONE, {}, "its suffix '.txt' names no known format; add format: csv"),
     "a spreadsheet": ("a.xlsx", ONE, {}, "names no known format; save the sheet from the spreadsheet, as CSV"),
     "a packed file": ("a.csv.gz", ONE, {}, "'.gz' names no known format; unpack it first and give the file"),
+    "neither ids nor prompts": (
+        "a.csv",
+        "suite,model,judge,score,question\ns,m,j,0.5,Q?\n",
+        {},
+        "Add columns: {instance_id: ITS NAME THERE}, or {prompt: ITS NAME THERE}, whose text is the id then",
+    ),
     "an object of lists": (
         "a.json",
         json.dumps({"beh_1": [{"label": 1}], "beh_2": [{"label": 0}]}),
