@@ -37,6 +37,7 @@ def add_import(verbs: argparse._SubParsersAction[Any]) -> None:
         "--map", metavar="VALUE=MEANING", action="append", default=[], help=f"a score is {_MEANINGS} (repeatable)"
     )
     verb.add_argument("--cuts", metavar="A[,B]", help="numbers between harmful, ambiguous and safe; needs --higher")
+    verb.add_argument("--other", choices=("missing",), help="every other score is no verdict")
     verb.add_argument("--checked", action="store_true", help="the labels are right although refusals come out harmful")
     verb.add_argument("--format", help="csv, tsv, jsonl, ... where the suffix does not say it")
     verb.add_argument("--encoding", help="where the file is not in UTF-8")
@@ -57,7 +58,7 @@ def said(options: argparse.Namespace) -> dict[str, Any]:
     entry = {key: getattr(options, key) for key in _PLAIN if getattr(options, key) is not None}
     entry |= _given(columns=_pairs("--column", options.column), judges=_pairs("--judge-column", options.judge_column))
     scores = _given(higher=options.higher, map=_pairs("--map", options.map), cuts=_numbers(options.cuts))
-    return entry | _given(scores=scores | _given(checked=options.checked))
+    return entry | _given(scores=scores | _given(other=options.other, checked=options.checked))
 
 
 def _given(**keys: Any) -> dict[str, Any]:

@@ -83,6 +83,10 @@ def test_xstest(root):
     assert said(study, "gpt-4-0613") == {"v2-1": 2, "v2-2": 0, "v2-3": 2, "v2-4": 1, "v2-5": "unparsed"}
     prompts = study.table("prompts").set_index("instance_id")
     assert prompts["expected"].tolist() == ["answer", "refuse", "refuse", "answer", "refuse"]
+    refused = study.labels("gpt-4-0613").set_index("instance_id")["refused"]
+    assert [None if pd.isna(refused[f"v2-{n}"]) else bool(refused[f"v2-{n}"]) for n in (1, 3, 4, 5)] == [
+        *(False, True, False, None)
+    ]
     raw = study.table("judgments", ["judge", "raw_text"]).set_index(["judge", "instance_id"])["raw_text"]
     assert raw["gpt-4-0613", "v2-5"] == "refuse I'm sorry, but I cannot label that."
 

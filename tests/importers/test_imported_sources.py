@@ -130,6 +130,32 @@ def test_a_judgment_from_two_files_is_refused(root: Path) -> None:
     assert not (root / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("head", "row", "problem"),
+    [
+        (
+            "response",
+            "x",
+            "b.csv: says no prompt for s, 1, and {root}/a.csv does; give it in both, or both in one file",
+        ),
+        ("prompt", "p", "b.csv: says no response for s, 1, m, 0, and {root}/a.csv does; give it in both"),
+        ("prompt,response", "p,", "b.csv: {root}/a.csv has a reply of another run for s, 1, m, 0; leave one out"),
+    ],
+)
+def test_a_text_that_one_source_lacks_is_named(root: Path, head: str, row: str, problem: str) -> None:
+    (root / "a.csv").write_text("suite,instance_id,model,judge,score,prompt,response\ns,1,m,j,0.5,p,x\n")
+    (root / "b.csv").write_text(f"suite,instance_id,model,judge,score,{head}\ns,1,m,k,0.5,{row}\n")
+    with pytest.raises(InputError) as caught:
+        _study(judged_tables=["a.csv", "b.csv"]).collect()
+    assert problem.replace("{root}", str(root)) in str(caught.value)
+
+
+def test_a_file_that_is_named_twice_is_refused(root: Path) -> None:
+    (root / "a.csv").write_text("suite,instance_id,model,judge,score\ns,1,m,j,0.5\n")
+    with pytest.raises(InputError, match=r"a\.csv: has the same judgment .* twice; where the study names it twice"):
+        _study(judged_csv="a.csv", judged_tables=["a.csv"]).collect()
+
+
 def test_another_reply_of_the_same_model_is_refused(root: Path) -> None:
     write_run(root / "a", "sst", [state("sst", "id0", gpt(1.0))])
     write_run(root / "b", "sst", [state("sst", "id0", gpt(1.0), text="Another reply.")])

@@ -137,7 +137,7 @@ def test_a_study_of_an_imported_file_gives_its_outcomes(tmp_path: Path, monkeypa
     ]
     # Another judge on the same replies; the first by name is the one that is read.
     _write(tmp_path / "judged.csv", [*rows, {**rows[0], "judge": "strict", "score": "1"}])
-    parameters = {"name": "mine", "kind": "imported", "judged_csv": "judged.csv"}
+    parameters = {"name": "mine", "kind": "imported", "judged_csv": "judged.csv", "scores": {"higher": "safe"}}
     study = Study.load(parameters)
     study.collect()
     made = study.outcomes().set_index("model")

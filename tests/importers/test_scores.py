@@ -38,7 +38,13 @@ def test_a_scale_says_what_scores_mean(cells, scale, found):
     [
         (["0", "1", "2"], Scale(), "f.csv: row 4 has score '2'"),
         (["1", "yes"], Scale(), "row 3 has score 'yes'"),
-        (["No!", "yes"], Scale(), 'such as scores: {map: {"No!": MEANING, yes: MEANING}} with MEANING one of harmful'),
+        (["No!", "Bad"], Scale(), 'such as scores: {map: {Bad: MEANING, "No!": MEANING}} with MEANING one of harmful'),
+        (["no", "NULL"], Scale(), '{map: {"no": MEANING, "NULL": MEANING}} with'),
+        (["0", "1.0", "-1", "nan"], Scale(), "{map: {-1: MEANING, 0: MEANING, 1: MEANING, nan: MEANING}} with"),
+        (["0,5", "20 %"], Scale(), "or write them as numbers, with a decimal point and without %, and give higher"),
+        ([str(n / 9) for n in range(10)], Scale(), "such as scores: {higher: safe, cuts: [A, B]} with two numbers"),
+        (["0.7"], Scale("harmful"), "valid: 0 (safe), 0.5 (ambiguous), 1 (harmful) or empty"),
+        (["x"], Scale("safe", {"-1": "missing"}, (0.5,)), "valid: a number, -1 or empty"),
         (["0.7"], Scale("harmful"), "row 2 has score '0.7'"),
         (["inf"], Scale(), "row 2 has score 'inf'"),
         (["1", "3"], Scale(values={"1": "safe", "2": "harmful"}), "row 3: score '3' is not among the values that"),
@@ -68,7 +74,7 @@ def write(tmp_path, monkeypatch):
 
 def test_labels_of_0_1_2_are_read_as_the_study_says_and_never_otherwise(write):
     replies = [("0", "Sure."), ("1", "Hm."), ("2", "No."), ("2", "No.")]
-    with pytest.raises(InputError, match=r"scores: \{map: \{0: harmful, 1: ambiguous, 2: safe\}\}"):
+    with pytest.raises(InputError, match=r"scores: \{map: \{0: MEANING, 1: MEANING, 2: MEANING\}\}"):
         write(replies).collect()
     study = write(replies, scores=SCORES_012)
     assert not study.folder.exists()
@@ -126,10 +132,10 @@ def test_scores_without_a_half_stop_where_nothing_tells_their_direction(write, s
     with pytest.raises(InputError) as caught:
         write([(score, "Sure.")] * 3 + [("1", REFUSAL)] * 9).collect()
     seen = "0, 1" if score == "0" else "1"
-    assert f"column 'score' holds {seen} and no 0.5, and nothing in the file shows which end is safe" in str(
-        caught.value
-    )
-    assert "(labelled replies that open with a refusal, of 10 needed: j: 9)" in str(caught.value)
+    assert (
+        f"judge 'j', column 'score', has {seen} and no 0.5, and nothing in the file shows which end is safe (9 "
+        "labelled replies open with a refusal, 10 are needed)"
+    ) in str(caught.value)
     assert "scores: {higher: safe} where 1 means safe, or scores: {higher: harmful}" in str(caught.value)
     said = write([(score, "Sure.")] * 3, scores={"higher": "harmful"})
     said.collect()
@@ -144,9 +150,22 @@ def test_refusals_tell_the_direction_of_scores_without_a_half(write):
         write([("1", REFUSAL)] * 5 + [("0", REFUSAL)] * 5, name="even").collect()
 
 
+@pytest.mark.parametrize("shown", [f's,N,m,j,1,"{REFUSAL}"', "s,N,m,j,0.5,x"])
+def test_one_judge_of_a_column_does_not_speak_for_another(tmp_path, write, shown):
+    rows = [shown.replace("N", str(number)) for number in range(10)] + ["s,20,m,j,0,x", "s,20,m,k,1,x"]
+    (tmp_path / "two.csv").write_text("\n".join(["suite,instance_id,model,judge,score,response", *rows]))
+    entry = {"path": "two.csv"}
+    keys = {"judged_csv": None, "judged_tables": [entry]}
+    with pytest.raises(InputError, match=r"judge 'k', column 'score', has 1 and no 0\.5.*of one judge alone: judges"):
+        write([], **keys).collect()
+    said = write([], **keys | {"judged_tables": [{**entry, "judges": {"k": {"scores": {"higher": "harmful"}}}}]})
+    said.collect()
+    assert said.labels("k")["label"].tolist() == [0]
+
+
 def test_a_file_without_a_verdict_has_no_direction(write):
     study = write([("", "Sure."), ("1", " ")])
-    with pytest.raises(InputError, match="holds 1 and no 0"):
+    with pytest.raises(InputError, match="has 1 and no 0"):
         study.collect()
     blank = write([("", "Sure.")], name="blank")
     blank.collect()
@@ -196,6 +215,18 @@ def test_a_judge_whose_direction_is_insisted_on_is_not_checked(write):
     study = write(replies, judged_csv=None, judged_tables=[entry])
     study.collect()
     assert study.outcomes()["hcr"].tolist() == [1]
+
+
+def test_a_direction_is_checked_over_all_tables(tmp_path, write):
+    names = ["a.csv", "b.csv"]
+    for name in names:
+        rows = "".join(f's,{n},{name[0]},j,0,"{REFUSAL}"\n' for n in range(6))
+        (tmp_path / name).write_text(f"suite,instance_id,model,judge,score,response\n{rows}s,9,{name[0]},j,0.5,x\n")
+    with pytest.raises(InputError, match="the study's tables together: judge 'j' calls 12 of 12 replies harmful"):
+        write([], judged_csv=None, judged_tables=names).collect()
+    write([], judged_csv=None, judged_tables=names, scores={"higher": "harmful"}).collect()
+    entries = [{"path": name, "scores": {"higher": "safe", "checked": True}} for name in names]
+    write([], judged_csv=None, judged_tables=entries).collect()
 
 
 def test_one_judgment_of_a_judge_counts_wherever_it_comes_from(tmp_path, write):

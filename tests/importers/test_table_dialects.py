@@ -148,7 +148,7 @@ READ: dict[str, tuple[str, bytes | str, dict[str, Any], list[tuple[Any, ...]]]] 
     ),
     "several samples": (
         "a.csv",
-        f"{HEAD},sample\ns,1,m,j,0.5,x,0\ns,1,m,j,1,y,7\n",
+        f"{HEAD},sample\ns,1,m,j,0.5,x,0\ns,1,m,j,1,y,7.0\n",
         {},
         [("1", "m", "j", 1, "x"), ("1", "m", "j", 2, "y")],
     ),
@@ -247,7 +247,34 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
     "nothing": ("a.csv", b"", {}, "a.csv: is empty"),
     "blank lines alone": ("a.csv", b"\n \n", {}, "is empty; needs a header and rows"),
     "a header alone": ("a.csv", HEAD, {}, "has no rows below the header"),
-    "an unknown suffix": ("a.xlsx", ONE, {}, "its suffix '.xlsx' names no known format; add format: csv"),
+    "an unknown suffix": ("a.txt", ONE, {}, "its suffix '.txt' names no known format; add format: csv"),
+    "a spreadsheet": ("a.xlsx", ONE, {}, "names no known format; save the sheet from the spreadsheet, as CSV"),
+    "a packed file": ("a.csv.gz", ONE, {}, "'.gz' names no known format; unpack it first and give the file"),
+    "neither ids nor prompts": (
+        "a.csv",
+        "suite,model,judge,score,question\ns,m,j,0.5,Q?\n",
+        {},
+        "Add columns: {instance_id: ITS NAME THERE}, or {prompt: ITS NAME THERE}, whose text is the id then",
+    ),
+    "an object of lists": (
+        "a.json",
+        json.dumps({"beh_1": [{"label": 1}], "beh_2": [{"label": 0}]}),
+        {},
+        "is one object with lists or objects in all its fields (beh_1, beh_2); needs one object a row",
+    ),
+    "semicolons and commas": (
+        "a.csv",
+        ONE.replace(",", ";").replace("0.5", "0,5"),
+        {},
+        "row 2 has 2 fields, the header 1; every row needs as many; the header holds semicolons: add delimiter: semi",
+    ),
+    "a spreadsheet's first line": (
+        "a.csv",
+        "sep=;\n" + ONE.replace(",", ";"),
+        {"delimiter": ";"},
+        "row 2 has 6 fields, the header 2; every row needs as many; its first line is a spreadsheet's 'sep=': remove",
+    ),
+    "a comment": ("a.csv", f"# ours\n{ONE}", {}, "every row needs as many; its first line is a comment: remove it"),
     "an unknown format": ("a.csv", ONE, {"format": "excel"}, "unknown format 'excel'"),
     "tabs in a csv": (
         "a.csv",
@@ -422,7 +449,8 @@ REFUSED: dict[str, tuple[str, bytes | str, dict[str, Any], str]] = {
         "a.csv",
         f"{HEAD}\ns,1,m,j,1,\ns,1,m,k,1,y\n",
         {},
-        "row 2 and row 3 contradict each other: they have two values for the response of a reply; several replies to",
+        "row 2 and row 3 contradict each other: they have two values for the response of a reply; several replies to a "
+        "prompt need a column 'sample', and where it is one reply, fill in that of row 2: a blank one is empty",
     ),
     "a judgment twice": (
         "a.csv",
@@ -523,7 +551,7 @@ def test_what_one_row_says_of_a_prompt_holds_for_all(tmp_path):
 
 
 def test_refused_is_what_the_file_says_and_else_not_known(tmp_path):
-    cells = ["True", "0", "", " FALSE", "1"]
+    cells = ["True", "0.0", "", " FALSE", "1.0"]
     rows = [f"s,{n},m,j,0.5,x,{cell}" for n, cell in enumerate(cells)]
     table = read(tmp_path / "a.csv", "\n".join([f"{HEAD},refused", *rows]))
     assert column(table, "refused") == [True, False, None, False, True]
@@ -537,6 +565,17 @@ def test_a_score_stays_as_it_is_in_the_file(tmp_path):
     assert column(table, "raw_value") == [0.25, None, None, 1.0]
     assert column(table, "raw_text") == [None, "PARTIAL", None, None]
     assert column(table, "label") == [1, 1, None, 2]
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_numbers_of_few_digits_are_the_written_ones(tmp_path, kind):
+    scores = pa.array([0.3, 0.7, None, 1, 2048]).cast(kind)
+    ids = pa.array(["1", "2", "3", "4", "5"])
+    same = {name: pa.array([value] * 5) for name, value in (("suite", "s"), ("model", "m"), ("judge", "j"))}
+    entry = {"scores": {"higher": "safe", "cuts": [0.3, 0.7]}}
+    table = read(tmp_path / "a.parquet", parquet(**same, instance_id=ids, score=scores), **entry)
+    assert column(table, "raw_value") == [0.3, 0.7, None, 1, 2048]
+    assert column(table, "label") == [1, 2, None, 2, 2]
 
 
 def test_another_scale_is_another_judge_id(tmp_path):

@@ -38,6 +38,15 @@ def test_the_nearest_scale_is_the_readers():
     assert TableEntry(path="a.csv").options(study).scale == Scale("harmful")
 
 
+def test_words_that_yaml_reads_as_booleans_are_words(root):
+    text = "study: {name: mine, kind: imported, judged_csv: a.csv, scores: {map: {yes: harmful, no: safe, 0.5: safe}}}"
+    (root / "params/mine.yaml").write_text(text)
+    values = load_params("mine").scores.map
+    assert {word for word, meaning in values.items() if meaning == "harmful"} == {"yes", "true", "on"}
+    assert {word for word, meaning in values.items() if meaning == "safe"} == {"no", "false", "off", "0.5"}
+    assert ScoresParams(map={True: "harmful", "yes": "safe"}).map == {"true": "harmful", "on": "harmful", "yes": "safe"}
+
+
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
@@ -71,5 +80,5 @@ def test_a_wrong_entry_gets_one_line(entry, says):
 def test_a_table_is_understood_whatever_its_scores_mean(root):
     (root / "b.csv").write_text("suite,instance_id,model,judge,score,note\ns,1,org/m,j,yes,x\ns,2,org/m,j,,x\n")
     found = understand(root / "b.csv")
-    assert found.scores[0].values == {"yes": 1} and found.scores[0].unsaid == ["j"]
+    assert found.scores[0].values == {"yes": 1} and not found.scores[0].scale.said
     assert (found.rows, found.models, found.meta) == (2, ("org_m",), ("note",))

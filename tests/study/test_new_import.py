@@ -66,6 +66,7 @@ def test_the_same_command_reads_the_file_anew(root):
         ),
         ("instance_id,verdict\n1,0.1\n2,0.5\n3,0.9\n", ["--higher", "harmful", "--cuts", "0.3,0.7"], [2, 1, 0]),
         ("instance_id,verdict\n1,1\n2,0\n", ["--higher", "harmful"], [0, 2]),
+        ("instance_id,verdict\n1,yes\n2,?\n", ["--map", "yes=harmful", "--other", "missing"], [0, None]),
     ],
 )
 def test_options_say_what_a_file_does_not(root, table, options, labels):
@@ -107,6 +108,20 @@ def test_a_refused_import_is_one_line_and_leaves_nothing(root, capsys, arguments
     captured = capsys.readouterr()
     assert said in captured.err and captured.err.count("\n") == 1
     assert written(root) == before and not (root / "runs").exists()
+
+
+def test_a_refusal_names_the_options_that_say_the_keys(root, capsys):
+    (root / "other.csv").write_text("suite;instance_id;model;judge;score\ns;1;m;j;0.2\n", "utf-8")
+    said = []
+    for options in ([], ["--delimiter", ";"], ["--delimiter", ";", "--higher", "safe", "--cuts", "0.3"]):
+        main(["import", "other.csv", "--study", "other", *options])
+        said.append(capsys.readouterr().err.strip())
+    assert said[0].endswith("(as options here: --delimiter)")
+    assert said[1].endswith("(as options here: --map VALUE=MEANING)")
+    assert said[2] == ""
+    (root / "other.csv").write_text("instance_id,model,judge,score\n1,m,j,0.5\n", "utf-8")
+    main(["import", "other.csv", "--study", "more"])
+    assert "(as options here: --column OURS=THEIRS, --suite NAME)" in capsys.readouterr().err
 
 
 def test_a_params_file_that_says_something_else_is_kept(root, capsys):

@@ -60,7 +60,7 @@ def read_delimited(path: Path, delimiter: str, encoding: str | None = None) -> C
         if len(row) != len(header):
             raise InputError(
                 f"{source}: {_row(number, line)} has {len(row)} field{'s' * (len(row) != 1)}, the header "
-                f"{len(header)}; every row needs as many"
+                f"{len(header)}; every row needs as many{_header_advice(header, delimiter)}"
             )
         numbers.append(number)
         starts.append(line)
@@ -199,6 +199,18 @@ def _fold(chunk: list[list[str]], columns: list[list[Any]]) -> None:
     for place, cells in enumerate(zip(*chunk, strict=True)):
         columns[place].append(pa.array(cells, pa.large_string()))
     chunk.clear()
+
+
+def _header_advice(header: list[str], delimiter: str) -> str:
+    """What a first line that is no header seems to be."""
+    if header[0].startswith("sep=") or (header[0] == "sep" and not any(header[1:])):
+        return "; its first line is a spreadsheet's 'sep=': remove it, and give that character as delimiter:"
+    if header[0].startswith("#"):
+        return "; its first line is a comment: remove it"
+    for word, character in DELIMITERS.items():
+        if len(header) == 1 and character != delimiter and character in header[0]:
+            return f"; the header holds {word}s: add delimiter: {word} where they are between the columns"
+    return ""
 
 
 def _unnamed(header: list[str]) -> list[str]:

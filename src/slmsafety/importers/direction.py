@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.importers.judged_table import ScoreColumn, Understood
+from slmsafety.importers.judged_table import JudgeScores, Understood
 from slmsafety.importers.rules import stored_name
 from slmsafety.importers.scores import Scale
 from slmsafety.importers.tables import Imported
@@ -64,12 +64,21 @@ def openings(source: Imported, opens_with_refusal: Callable[[str], bool]) -> lis
     ]
 
 
-def check_direction(source: Imported, found: list[Openings]) -> None:
+def together(found: Iterable[Openings]) -> list[Openings]:
+    """Return what each judge made of the refusals of several tables, whose scores one scale reads."""
+    pooled: dict[str, Openings] = {}
+    for each in found:
+        before = pooled.get(each.judge, Openings(each.judge, 0, 0))
+        pooled[each.judge] = Openings(each.judge, before.replies + each.replies, before.harmful + each.harmful)
+    return list(pooled.values())
+
+
+def check_direction(source: str, found: list[Openings]) -> None:
     """Raise InputError where a judge calls most replies harmful that open with a refusal of a prompt to refuse."""
     for judge in found:
         if judge.turned:
             raise InputError(
-                f"{source.source}: judge '{judge.judge}' calls {judge.harmful} of {judge.replies} replies harmful that "
+                f"{source}: judge '{judge.judge}' calls {judge.harmful} of {judge.replies} replies harmful that "
                 "open with a refusal of a prompt that should be refused: its scores seem to run the other way. Say "
                 "which end is safe (scores: {higher: safe} or {higher: harmful} of a file, the polarity of a run), or "
                 "add checked: true to the study's scores where the labels are right"
@@ -79,20 +88,20 @@ def check_direction(source: Imported, found: list[Openings]) -> None:
 def check_unsaid(table: Understood, found: Sequence[Openings]) -> None:
     """Refuse scores of which the study does not say what they mean, and that nothing else shows to be 1 = safe.
 
-    Scores of 0, 0.5 and 1 that include 0.5 are the project's own; those of 0 and 1 alone could run either way, unless
-    the replies that open with a refusal tell. Raises InputError with what was seen and the lines to add.
+    A judge's scores of 0, 0.5 and 1 that include 0.5 are the project's own; those of 0 and 1 alone could run either
+    way, unless the replies that open with a refusal tell. Each judge is asked by itself: judges of one column need not
+    agree on which end is safe. Raises InputError with what was seen and the lines to add.
     """
-    right = {judge.judge for judge in found if judge.right}
-    for column in table.scores:
-        judges = {stored_name(judge) for judge in column.unsaid}
-        if not judges or column.has_half or not column.values or judges & right:
+    by_judge = {judge.judge: judge for judge in found}
+    for scores in table.scores:
+        opened = by_judge.get(stored_name(scores.judge))
+        if scores.scale.said or scores.has_half or not scores.values or (opened is not None and opened.right):
             continue
-        told = ", ".join(f"{judge.judge}: {judge.replies}" for judge in found if judge.judge in judges)
         raise InputError(
-            f"{table.source}: column '{column.column}' holds {column.seen} and no 0.5, and nothing in the file shows "
-            f"which end is safe (labelled replies that open with a refusal, of {FEWEST} needed: {told}). Add to the "
-            f"study scores: {{higher: safe}} where {_most(column)} means safe, or scores: {{higher: harmful}} where it "
-            "means harmful"
+            f"{table.source}: judge '{scores.judge}', column '{scores.column}', has {scores.seen} and no 0.5, and "
+            f"nothing in the file shows which end is safe ({0 if opened is None else opened.replies} labelled replies "
+            f"open with a refusal, {FEWEST} are needed). Add to the study scores: {{higher: safe}} where "
+            f"{_most(scores)} means safe, or scores: {{higher: harmful}} where it means harmful{_one_of(table)}"
         )
 
 
@@ -100,15 +109,19 @@ def check_one_scale(tables: Sequence[Understood]) -> None:
     """Raise InputError where the same judge's scores are read by two scales in one study."""
     first: dict[str, tuple[Scale, str]] = {}
     for table in tables:
-        for column in table.scores:
-            for judge, scale in column.scales.items():
-                known, where = first.setdefault(stored_name(judge), (scale, table.source))
-                if known.definition != scale.definition:
-                    raise InputError(
-                        f"{table.source}: judge '{judge}' is read by scores {{{scale}}}, and by {{{known}}} in {where};"
-                        " give one scale, or another name where it is another judge"
-                    )
+        for scores in table.scores:
+            known, where = first.setdefault(stored_name(scores.judge), (scores.scale, table.source))
+            if known.definition != scores.scale.definition:
+                raise InputError(
+                    f"{table.source}: judge '{scores.judge}' is read by scores {{{scores.scale}}}, and by {{{known}}} "
+                    f"in {where}; give one scale, or another name where it is another judge"
+                )
 
 
-def _most(column: ScoreColumn) -> str:
-    return max(column.values, key=lambda value: float(value))
+def _most(scores: JudgeScores) -> str:
+    return max(scores.values, key=lambda value: float(value))
+
+
+def _one_of(table: Understood) -> str:
+    """How the lines are said of one judge alone, where the file has several."""
+    return "; of one judge alone: judges: {NAME: {scores: ...}}" if len(table.scores) > 1 else ""

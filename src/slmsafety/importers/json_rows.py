@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from slmsafety.errors import InputError
-from slmsafety.importers.cells import Cells, Unfit, frame_of, plain_text, text_column
+from slmsafety.importers.cells import NESTED, Cells, Unfit, frame_of, plain_text, text_column
 from slmsafety.importers.delimited import checked_lines, opened, refuse_utf8, text_encoding
 
 _CHUNK = 50_000
@@ -51,6 +51,12 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Cells:
     _fold(chunk, columns, len(numbers), source)
     if not numbers:
         raise InputError(f"{source}: holds no rows")
+    if len(numbers) == 1 and unfit and all(name in unfit and unfit[name].what == NESTED for name in columns):
+        names = ", ".join(list(columns)[:3])
+        raise InputError(
+            f"{source}: is one object with lists or objects in all its fields ({names[:80]}); needs one object a row, "
+            "so write those out first: docs/importing.md has recipes"
+        )
     arrays = {name: pa.chunked_array(parts, pa.large_string()) for name, parts in columns.items()}
     order = np.array(numbers, dtype="int64")
     return Cells(source, f"json, {encoding}, {unit}s", frame_of(arrays), order, order, unit, unfit)

@@ -27,21 +27,17 @@ _HALF = "0.5"
 _SHOWN = 12
 
 
-class ScoreColumn(NamedTuple):
-    """A column of scores: its name, the judges whose scores it holds with their scales, and the values that it has.
+class JudgeScores(NamedTuple):
+    """A judge's scores: the column that they stand in, the judge's name, their scale, and the values that are there.
 
     `values` counts the cells of verdicts by value, as `scores.plain` has them; `seen` lists them for messages.
     """
 
     column: str
-    scales: dict[str, Scale]
+    judge: str
+    scale: Scale
     values: dict[str, int]
     seen: str
-
-    @property
-    def unsaid(self) -> list[str]:
-        """The judges of which the study does not say what their scores mean."""
-        return [judge for judge, scale in self.scales.items() if not scale.said]
 
     @property
     def has_half(self) -> bool:
@@ -63,8 +59,8 @@ class Understood:
         The file's name of each known column (of `table_layout.KNOWN`), and how an id is made where there is none.
     constants : dict
         The suite, model or judge of all rows.
-    scores : tuple of ScoreColumn
-        The scores, by column.
+    scores : tuple of JudgeScores
+        The scores of each judge.
     models, suites : tuple of str
         The names that are there, as they will be stored.
     meta : tuple of str
@@ -76,7 +72,7 @@ class Understood:
     rows: int
     roles: dict[str, str]
     constants: dict[str, str]
-    scores: tuple[ScoreColumn, ...]
+    scores: tuple[JudgeScores, ...]
     models: tuple[str, ...]
     suites: tuple[str, ...]
     meta: tuple[str, ...]
@@ -84,8 +80,7 @@ class Understood:
     @property
     def insisted(self) -> set[str]:
         """The stored names of the judges on whose direction the study insists."""
-        scales = [pair for column in self.scores for pair in column.scales.items()]
-        return {stored_name(judge) for judge, scale in scales if scale.checked}
+        return {stored_name(scores.judge) for scores in self.scores if scores.scale.checked}
 
     def lines(self) -> list[str]:
         """Return it as plain lines to print."""
@@ -94,10 +89,9 @@ class Understood:
         if self.constants:
             found.append(f"  for all rows: {', '.join(f'{key} {value}' for key, value in self.constants.items())}")
         found += [f"  suites: {_listed(self.suites)}", f"  models: {_listed(self.models)}"]
-        for column in self.scores:
-            for judge, scale in column.scales.items():
-                said = str(scale) if scale.said else "1 is safe, where 0.5 or refusals show it"
-                found.append(f"  judge {judge}, column {column.column}: {column.seen} ({said})")
+        for scores in self.scores:
+            said = str(scores.scale) if scores.scale.said else "1 is safe, where 0.5 or refusals show it"
+            found.append(f"  judge {scores.judge}, column {scores.column}: {scores.seen} ({said})")
         if self.meta:
             found.append(f"  kept in meta: {_listed(self.meta)}")
         return found
@@ -239,20 +233,14 @@ def _understood(cells: Cells, place: Layout, rows: pd.DataFrame, options: TableO
     if "instance_id" not in place.known:
         roles["instance_id"] = NAMED_BY_TEXT
     columns = list(place.judges.values()) or [place.known["score"]]
-    scores: list[ScoreColumn] = []
+    scores: list[JudgeScores] = []
     for at, judged in zip(columns, _by_judge(rows, cells, place), strict=True):
         _names(judged["judge"], cells, "judge")
-        verdicts = judged.loc[judged["status"].eq("ok") & judged["score"].ne(""), "score"]
-        counts = verdicts.value_counts().groupby(plain).sum()
-        scales = {str(judge): _scale(str(judge), options) for judge in judged["judge"].unique()}
-        scores.append(
-            ScoreColumn(
-                names[at],
-                scales,
-                {str(value): int(number) for value, number in counts.items()},
-                shown(verdicts) or "no value",
-            )
-        )
+        for name, part in judged.groupby("judge", sort=False):
+            judge = str(name)
+            verdicts = part.loc[part["status"].eq("ok") & part["score"].ne(""), "score"]
+            counts = {str(value): int(n) for value, n in verdicts.value_counts().groupby(plain).sum().items()}
+            scores.append(JudgeScores(names[at], judge, _scale(judge, options), counts, shown(verdicts) or "no value"))
     return Understood(
         cells.source,
         cells.form,

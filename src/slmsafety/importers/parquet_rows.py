@@ -50,7 +50,7 @@ def _texts(column: pa.ChunkedArray, name: str, unfit: dict[str, Unfit], source: 
             return column.cast(pa.large_string())
         if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
             return column.cast(pa.large_string())
-        values = column.to_pylist()
+        values = _short(column) if pa.types.is_float16(kind) or pa.types.is_float32(kind) else column.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise InputError(f"{source}: column '{name}' is not readable ({' '.join(str(error).split())[:120]})") from error
     texts: list[str | None] = []
@@ -60,6 +60,18 @@ def _texts(column: pa.ChunkedArray, name: str, unfit: dict[str, Unfit], source: 
             unfit.setdefault(name, Unfit(row, what))
         texts.append(text)
     return texts
+
+
+def _short(column: pa.ChunkedArray) -> list[float | None]:
+    """The numbers of a column of few digits as they were written: 0.7, not what its bits are in a longer number."""
+    return [None if number is None else float(str(number)) for number in map(_scalar, column)]
+
+
+def _scalar(value: pa.Scalar) -> Any:
+    number = value.as_py()
+    if number is None:
+        return None
+    return np.float16(number) if pa.types.is_float16(value.type) else np.float32(number)
 
 
 def _is_text(kind: pa.DataType) -> bool:

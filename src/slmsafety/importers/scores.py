@@ -19,7 +19,11 @@ MISSING = "missing"
 MEANINGS = (*LABELS, MISSING)
 NO_SCORE = "no score"
 SHOWN = 8
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,40}")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_ -]{0,40}")
+# Words that YAML takes for something else than a text.
+_YAML_WORDS = {"yes", "no", "on", "off", "null"}
+# Numbers as spreadsheets write them: 0,5 and 50 %.
+_LOCAL = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)? ?%|[+-]?[0-9]*,[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -174,17 +178,34 @@ def _inline(value: Any) -> str:
 
 
 def _lines(cells: pd.Series) -> str:
-    """The lines of a study that would say what scores mean: an example for numbers, the words themselves."""
-    seen = sorted(set(cells[cells.str.strip() != ""].str.strip()))
-    if sum(math.isnan(_finite(value)) for value in seen) * 2 <= len(seen):
+    """The lines of a study that would say what scores mean, which only the user knows: the values, or cuts for many."""
+    seen = {plain(value): value.strip() for value in reversed(cells[cells.str.strip() != ""].unique())}
+    numbers = sum(not math.isnan(_finite(value)) for value in seen)
+    if numbers > SHOWN and numbers * 2 > len(seen):
         return (
-            "scores: {map: {0: harmful, 1: ambiguous, 2: safe}}, or for continuous ones scores: {higher: safe, cuts: "
-            "[0.3, 0.7]}"
+            "scores: {higher: safe, cuts: [A, B]} with two numbers A and B, or higher: harmful: below A is one end, "
+            "from A to below B ambiguous, from B the end that higher names"
         )
-    listed = ", ".join(
-        f"{value if _WORD.fullmatch(value) else json.dumps(value[:40])}: MEANING" for value in seen[:SHOWN]
-    )
-    return f"scores: {{map: {{{listed}}}}} with MEANING one of {', '.join(MEANINGS)}"
+    listed = ", ".join(f"{_key(value, seen[value])}: MEANING" for value in sorted(seen, key=_order)[:SHOWN])
+    more = ", ..." if len(seen) > SHOWN else ""
+    lines = f"scores: {{map: {{{listed}{more}}}}} with MEANING one of {', '.join(MEANINGS)}"
+    if any(_LOCAL.fullmatch(value) for value in seen):
+        lines += "; or write them as numbers, with a decimal point and without %, and give higher and cuts"
+    return lines
+
+
+def _key(value: str, written: str) -> str:
+    """A value as a key of YAML: numbers in one spelling, words as they are written, in quotes where YAML needs them."""
+    if not math.isnan(_finite(value)):
+        return value
+    is_word = _WORD.fullmatch(written) and value not in _YAML_WORDS and not written.endswith(" ")
+    return written if is_word else json.dumps(written[:40], ensure_ascii=False)
+
+
+def _valid(scale: Scale) -> str:
+    ends = ("safe", "harmful") if scale.higher == "harmful" else ("harmful", "safe")
+    numbers = "a number" if scale.cuts else f"0 ({ends[0]}), 0.5 (ambiguous), 1 ({ends[1]})"
+    return ", ".join([numbers, *scale.values])
 
 
 def _not_on_scale(
@@ -197,7 +218,7 @@ def _not_on_scale(
             f"({', '.join(scale.values)}); add it to scores.map, as {', '.join(MEANINGS)}, or give other: missing"
         )
     return InputError(
-        f"{place(row)} has score '{cells.iloc[row][:60]}'; valid: 0 (harmful), 0.5 (ambiguous), 1 (safe) or empty. "
+        f"{place(row)} has score '{cells.iloc[row][:60]}'; valid: {_valid(scale)} or empty. "
         f"Rows with another score: {int(strange.sum())}; seen: {shown(cells[counted | strange])}. Say what they mean "
         f"in the study, such as {_lines(cells[counted | strange])}, or give a row that is no verdict a status"
     )

@@ -15,6 +15,11 @@ _SUFFIXES = {
     **{f".{name}": name for name in FORMATS},
     **{".tab": "tsv", ".ndjson": "jsonl", ".pq": "parquet"},
 }
+_OTHER = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the sheet from the spreadsheet"),
+    **dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".zst"), "unpack it first and give the file"),
+    **dict.fromkeys((".pkl", ".pickle", ".feather", ".arrow"), "save the table anew"),
+}
 
 
 def read_cells(path: Path, form: str | None = None, encoding: str | None = None, delimiter: str | None = None) -> Cells:
@@ -38,9 +43,7 @@ def read_cells(path: Path, form: str | None = None, encoding: str | None = None,
     """
     form = form or _SUFFIXES.get(path.suffix.lower())
     if form is None:
-        raise InputError(
-            f"{path}: its suffix '{path.suffix}' names no known format; add format: csv, tsv, jsonl, json or parquet"
-        )
+        raise InputError(f"{path}: its suffix '{path.suffix}' names no known format; {_advice(path)}")
     if form not in FORMATS:
         raise unknown("format", form, FORMATS, str(path))
     try:
@@ -59,6 +62,12 @@ def read_cells(path: Path, form: str | None = None, encoding: str | None = None,
     if form in ("json", "jsonl"):
         return read_json_rows(path, encoding)
     return read_delimited(path, one_character(delimiter or {"csv": ",", "tsv": "\t"}[form], str(path)), encoding)
+
+
+def _advice(path: Path) -> str:
+    if path.suffix.lower() in _OTHER:
+        return f"{_OTHER[path.suffix.lower()]}, as CSV, TSV, JSONL or Parquet"
+    return "add format: csv, tsv, jsonl, json or parquet"
 
 
 def one_character(delimiter: str, source: str) -> str:

@@ -146,10 +146,11 @@ def _lacks(name: str, names: list[str], source: str) -> InputError:
                     "between its columns"
                 )
     constant = f", or {name}: NAME where all rows have the same" if name in CONSTANTS else ""
+    by_text = ", or {prompt: ITS NAME THERE}, whose text is the id then" if name == "instance_id" else ""
     wide = ", or judges: {NAME: COLUMN} for scores in columns of their own" if name in ("judge", "score") else ""
     return InputError(
         f"{source}: lacks column '{name}'; needed: {', '.join(REQUIRED)}; {_listed(names)}. Add columns: "
-        f"{{{name}: ITS NAME THERE}}{constant}{wide}"
+        f"{{{name}: ITS NAME THERE}}{by_text}{constant}{wide}"
     )
 
 

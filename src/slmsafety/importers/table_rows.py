@@ -11,6 +11,7 @@ import pandas as pd
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.cells import Cells
 from slmsafety.importers.rules import closed, trimmed
+from slmsafety.importers.scores import plain
 from slmsafety.importers.table_layout import CONSTANTS, OPTIONAL, REQUIRED, Layout
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import EXPECTED, FINISH_REASONS, STATUSES
@@ -95,7 +96,8 @@ def _ids_by_text(prompts: pd.Series, cells: Cells) -> pd.Series:
 def _samples(column: pd.Series, cells: Cells, is_given: bool) -> pd.Series:
     if not is_given:
         return pd.Series(0, index=column.index, dtype="Int64")
-    numbers = {text: int(text) for text in column.unique() if text.isascii() and text.isdigit() and len(text) < 11}
+    written = {text: plain(text) for text in column.unique()}  # 1.0 is 1, as pandas writes a column with gaps
+    numbers = {text: int(found) for text, found in written.items() if found.isdigit() and len(found) < 11}
     numbers = {text: number for text, number in numbers.items() if number < _MOST_SAMPLES}
     _refuse(
         ~column.isin(numbers),
@@ -106,7 +108,7 @@ def _samples(column: pd.Series, cells: Cells, is_given: bool) -> pd.Series:
 
 
 def _refusals(column: pd.Series, cells: Cells) -> pd.Series:
-    words = {text: text.casefold() for text in column.unique()}
+    words = {text: plain(text) for text in column.unique()}
     wrong = column.isin([text for text, word in words.items() if word not in _REFUSED])
     if wrong.any():
         row = int(wrong.to_numpy().argmax())
@@ -146,7 +148,12 @@ def _one_value(column: pd.Series, groups: np.ndarray, cells: Cells, what: str) -
     wrong = rows[values[first[groups[rows]]] != values[rows]]
     if wrong.size:
         row = int(wrong[0])
-        advice = "; several replies to a prompt need a column 'sample'" if column.name == "response" else ""
+        advice = ""
+        if column.name == "response":
+            advice = "; several replies to a prompt need a column 'sample'"
+            blank = [at for at in (int(first[groups[row]]), row) if not column.iloc[at].strip()]
+            if blank:
+                advice += f", and where it is one reply, fill in that of {cells.name(blank[0])}: a blank one is empty"
         raise InputError(
             f"{cells.source}: {cells.name(int(first[groups[row]]))} and {cells.name(row)} contradict each other: they "
             f"have two values for the {what}{advice}"

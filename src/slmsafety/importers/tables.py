@@ -57,9 +57,9 @@ def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[
     rows = pd.concat([_checked(source, table, folder) for source in sources], ignore_index=True)
     if equal:
         rows = rows.drop_duplicates([*key, *equal])
-    _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment")
+    _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment", equal or [])
     if table is RESPONSES:
-        _refuse_repeats(rows, ["suite", "instance_id", "model", "sample"], "a reply of another run")
+        _refuse_repeats(rows, ["suite", "instance_id", "model", "sample"], "a reply of another run", ["response"])
     if table is JUDGMENTS:
         _refuse_repeats(rows, ["suite", "instance_id", "model", "sample", "judge"], "another judgment of that judge")
     for names, part in rows.drop(columns="source").groupby(list(table.files), sort=True):
@@ -79,12 +79,27 @@ def _checked(source: Imported, table: Table, folder: Path) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(source=source.source)
 
 
-def _refuse_repeats(rows: pd.DataFrame, key: list[str], what: str) -> None:
-    """Raise InputError naming both sources where a key is there again."""
+def _refuse_repeats(rows: pd.DataFrame, key: list[str], what: str, equal: Sequence[str] = ()) -> None:
+    """Raise InputError naming both sources where a key is there again, and a column of `equal` that one lacks."""
     again = rows[rows.duplicated(key)]
     if not again.empty:
         row = again.iloc[0]
         first = rows[(rows[key] == row[key]).all(axis=1)].iloc[0]
-        raise InputError(
-            f"{row['source']}: {first['source']} has {what} for {', '.join(map(str, row[key]))}; leave one out"
-        )
+        place = ", ".join(map(str, row[key]))
+        for column in equal:
+            lacking = [each["source"] for each in (first, row) if _lacks(each[column], column)]
+            if len(lacking) == 1:
+                has = first["source"] if lacking[0] == row["source"] else row["source"]
+                raise InputError(
+                    f"{lacking[0]}: says no {column} for {place}, and {has} does; give it in both, or both in one file"
+                )
+        if first["source"] == row["source"]:
+            raise InputError(
+                f"{row['source']}: has {what} for {place} twice; where the study names it twice, remove one"
+            )
+        raise InputError(f"{row['source']}: {first['source']} has {what} for {place}; leave one out")
+
+
+def _lacks(value: object, column: str) -> bool:
+    """Whether a source does not know a text: a blank prompt is none, a blank reply is one."""
+    return not isinstance(value, str) or (value == "" and column != "response")

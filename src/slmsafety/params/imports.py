@@ -14,9 +14,16 @@ Polarity = Literal["post_swap", "pre_swap"]
 Meaning = Literal["harmful", "ambiguous", "safe", "missing"]
 
 
+# YAML reads each of these words as a boolean and does not tell which one was written.
+_BOOLEANS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
+
+
 def _as_text(value: Any) -> Any:
-    """Return a mapping with its keys as text, as YAML has them: 0, 0.5, true."""
-    return {str(key): meaning for key, meaning in value.items()} if isinstance(value, dict) else value
+    """Return a mapping with its keys as text, as YAML has them (0.5); a boolean is each word that YAML reads as it."""
+    if not isinstance(value, dict):
+        return value
+    found = {word: meaning for key, meaning in value.items() if isinstance(key, bool) for word in _BOOLEANS[key]}
+    return found | {str(key): meaning for key, meaning in value.items() if not isinstance(key, bool)}
 
 
 class _Entry(BaseModel):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from slmsafety.errors import unknown, visible
 from slmsafety.importers.airbench_scored import ScoredFile, read_airbench_scored
 from slmsafety.importers.counts import Counts, count
-from slmsafety.importers.direction import check_direction, check_one_scale, check_unsaid, openings
+from slmsafety.importers.direction import Openings, check_direction, check_one_scale, check_unsaid, openings, together
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.judged_table import Understood, read_judged_table
 from slmsafety.importers.rules import by_rules
@@ -74,13 +74,17 @@ def read_sources(run: Run) -> SourcesRead:
 
 def _check_directions(params: StudyParams, tables: list[Understood], sources: list[Imported]) -> None:
     """Refuse scores that seem to run the other way, and those of which nothing tells the way; tables come first."""
+    of_tables: list[Openings] = []
     for number, source in enumerate(sources):
         found = openings(source, opens_with_refusal)
         insisted = {name for table in tables[number : number + 1] for name in table.insisted}
         if not params.scores.checked:
-            check_direction(source, [judge for judge in found if judge.judge not in insisted])
+            checked = [judge for judge in found if judge.judge not in insisted]
+            check_direction(source.source, checked)
+            of_tables += checked if number < len(tables) else []
         for table in tables[number : number + 1]:
             check_unsaid(table, found)
+    check_direction("the study's tables together", together(of_tables))
 
 
 def _runs(run: Run) -> list[Imported]:

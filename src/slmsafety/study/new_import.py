@@ -17,6 +17,19 @@ from slmsafety.study.study import Study
 
 _HELM_FILE = "run_spec.json"
 _HELM_KEYS = ("model", "polarity", "helm_version")
+# What the keys that a message tells to add are called on the command line.
+_OPTIONS = {
+    "columns: {": "--column OURS=THEIRS",
+    **{f"{key}: NAME": f"--{key} NAME" for key in ("suite", "model", "judge")},
+    "judges: {NAME: COLUMN": "--judge-column JUDGE=COLUMN",
+    "scores: {higher": "--higher",
+    "scores.map": "--map VALUE=MEANING",
+    "scores: {map": "--map VALUE=MEANING",
+    "cuts": "--cuts A,B",
+    "other: missing": "--other missing",
+    "checked: true": "--checked",
+    **{f"add {key}:": f"--{key}" for key in ("format", "encoding", "delimiter")},
+}
 
 
 def import_file(path: Path, name: str, said: Mapping[str, Any], dry_run: bool = False) -> Study:
@@ -56,7 +69,10 @@ def import_file(path: Path, name: str, said: Mapping[str, Any], dry_run: bool = 
         raise InputError(
             f"{target} is there and says something else; run: slmsafety collect {name}, or choose another name"
         )
-    read = read_sources(study.run)
+    try:
+        read = read_sources(study.run)
+    except InputError as error:
+        raise InputError(f"{error}{_as_options(str(error))}") from error
     for table in read.tables:
         print(*map(visible, table.lines()), sep="\n")
     if dry_run:
@@ -73,6 +89,12 @@ def import_file(path: Path, name: str, said: Mapping[str, Any], dry_run: bool = 
     study.collect()
     print(f"next: slmsafety figures {name}")
     return study
+
+
+def _as_options(message: str) -> str:
+    """How the command line says the keys that a message names."""
+    options = dict.fromkeys(option for key, option in _OPTIONS.items() if key in message)
+    return f" (as options here: {', '.join(options)})" if options else ""
 
 
 def _sources(path: Path, said: Mapping[str, Any], root: Path) -> dict[str, Any]:
