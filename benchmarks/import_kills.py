@@ -198,7 +198,10 @@ def strays(folder: Path) -> list[str]:
     files = [
         path
         for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".parquet" and path.name != ".lock" and path.parent.name != "manifests"
+        if path.is_file()
+        and path.suffix != ".parquet"
+        and path.name not in (".lock", "asked")
+        and path.parent.name != "manifests"
     ]
     return old + [str(path.relative_to(folder)) for path in files] + [p.name for p in folder.glob("imports/.partial*")]
 

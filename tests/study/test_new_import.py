@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from slmsafety.cli import main
+from slmsafety.errors import InputError
 from slmsafety.study import Study
 
 HEADER = "suite,instance_id,model,judge,score,response\n"
@@ -154,3 +155,21 @@ def test_what_is_understood_of_a_file_cannot_steer_a_terminal(root, capsys, dry)
     said = capsys.readouterr().out
     assert r"odd\x1b[31m\u202e\n.csv" in said and r"note\x1b]0;\u202e" in said
     assert not {"\x1b", "\u202e"} & set(said)
+
+
+def test_labels_read_otherwise_than_they_were_imported_are_not_shown(root, capsys):
+    """A changed scale without another import would show the labels of before."""
+    assert main(["import", "rows.csv", "--study", "mine"]) == 0
+    params = root / "params" / "mine.yaml"
+    params.write_text(params.read_text("utf-8") + "  scores: {higher: harmful}\n", "utf-8")
+    with pytest.raises(InputError, match="read its sources otherwise.*run: slmsafety collect mine"):
+        Study.load("mine").outcomes()
+    assert main(["collect", "mine"]) == 0
+    assert Study.load("mine").labels()["label"].tolist() == [2, 1, 0]
+
+
+def test_other_changes_of_a_study_need_no_import(root):
+    assert main(["import", "rows.csv", "--study", "mine"]) == 0
+    params = root / "params" / "mine.yaml"
+    params.write_text(params.read_text("utf-8") + "  empty: ambiguous\n  seed: 3\n", "utf-8")
+    assert Study.load("mine").labels()["label"].tolist() == [0, 1, 2]

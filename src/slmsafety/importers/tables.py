@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.records.imports import IMPORTED, import_root, new_import
+from slmsafety.records.files import write_atomic
+from slmsafety.records.imports import ASKED, IMPORTED, import_root, new_import
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, Table
 from slmsafety.records.store import Partition
 
@@ -32,11 +33,13 @@ class Imported:
     read: int | None = None
 
 
-def write_imported(sources: Sequence[Imported], folder: Path, own_judges: Collection[str] = ()) -> None:
+def write_imported(
+    sources: Sequence[Imported], folder: Path, own_judges: Collection[str] = (), asked: str = ""
+) -> None:
     """Write the rows of a study's sources as its newest import, after all of them are checked, and print what it holds.
 
     The import before is replaced as a whole (`records.imports`); judgments of `own_judges`, which the study runs
-    itself, are none of it. A prompt or reply that several sources hold counts once. Raises InputError before anything
+    itself, are none of it. `asked` stands for how the sources were read (`records.imports.asked_of`). A prompt or reply that several sources hold counts once. Raises InputError before anything
     is written: for a row that its table refuses, a name that the store cannot hold, two texts of one prompt or reply, a
     judgment that is there twice, and two replies of a model to a prompt.
     """
@@ -44,6 +47,7 @@ def write_imported(sources: Sequence[Imported], folder: Path, own_judges: Collec
     with new_import(folder, own_judges) as root:
         for part, rows in parts:
             Partition(root, part.table, part.names).replace(rows)
+        write_atomic(root / ASKED, asked.encode())
     newest = import_root(folder)
     assert newest is not None
     for part, rows in parts:

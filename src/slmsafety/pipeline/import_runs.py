@@ -19,7 +19,7 @@ from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
 from slmsafety.params.study import StudyParams
 from slmsafety.paths import data_path
-from slmsafety.pipeline.imported_texts import check_names, forget_changed_prompts, names_of
+from slmsafety.pipeline.imported_texts import asked, check_names, forget_changed_prompts, names_of
 from slmsafety.pipeline.run import Run
 
 
@@ -43,7 +43,7 @@ def import_sources(run: Run) -> list[Counts]:
     """
     read = read_sources(run)
     forget_changed_prompts(run, read.sources)
-    write_imported(read.sources, run.folder, read.own)
+    write_imported(read.sources, run.folder, read.own, asked(run.params))
     for each in read.counts:
         print(visible(each.line))
     return read.counts

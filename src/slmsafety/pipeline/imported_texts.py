@@ -8,16 +8,18 @@ import pandas as pd
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.tables import Imported
-from slmsafety.judging.registry import JUDGES
+from slmsafety.judging.registry import JUDGES, sends_empty
 from slmsafety.params.judges.fit import check_judges
 from slmsafety.params.study import StudyParams
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.texts import ImportedTexts, imported_judges, own_judges
-from slmsafety.records.imports import read_imported
+from slmsafety.records.ids import content_id
+from slmsafety.records.imports import asked_of, import_root, read_imported
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, PROMPTS
 from slmsafety.records.store import partitions
 
 _KEY = list(PROMPT_KEY)
+_READ_BY = {"judged_csv", "judged_tables", "helm_runs", "airbench_scored", "scores", "suites"}
 
 
 def names_of(sources: Sequence[Imported]) -> tuple[frozenset[str], frozenset[str]]:
@@ -41,6 +43,23 @@ def check_names(params: StudyParams, models: Collection[str], judges: frozenset[
         if name not in own and name not in judges:
             raise unknown("judge", name, sorted({*judges, *JUDGES}), "the study's sources")
     return own
+
+
+def asked(params: StudyParams) -> str:
+    """Return what stands for how a study's sources are read: it changes when a label could come out otherwise."""
+    sources = params.model_dump(mode="json", include=_READ_BY)
+    return content_id({**sources, "judges_empty": [sends_empty(params.empty, suite) for suite in ("airbench", "sst")]})
+
+
+def check_asked(run: Run) -> None:
+    """Raise InputError where the newest import was made when the parameters read its sources in another way."""
+    root = import_root(run.folder)
+    before = asked_of(root) if root else ""
+    if before not in ("", asked(run.params)):
+        raise InputError(
+            f"study {run.params.name} was imported when its parameters read its sources otherwise ("
+            f"{', '.join(sorted(_READ_BY))}, or empty); run: slmsafety collect {run.params.name}"
+        )
 
 
 def check_imported(run: Run, stages: Collection[str]) -> None:

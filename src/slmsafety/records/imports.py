@@ -33,6 +33,8 @@ from slmsafety.records.store import Partition, partitions, read_partitions
 IMPORTED = (PROMPTS, RESPONSES, JUDGMENTS)
 """The tables that an import holds; all others are the study's own work."""
 
+ASKED = "asked"
+"""The file of an import that stands for how its sources were read; an import without it was read as anybody asks."""
 _LOCK = ".lock"
 _PARTIAL = ".partial-"
 
@@ -93,6 +95,14 @@ def import_root(folder: Path) -> Path | None:
     """Return the folder of a study's newest import; None without one, or with one of before there were numbers."""
     numbers = _numbers(folder / "imports")
     return folder / "imports" / str(numbers[-1]) if numbers else None
+
+
+def asked_of(root: Path) -> str:
+    """Return what stands for how the sources of an import were read; "" where it does not say."""
+    try:
+        return (root / ASKED).read_text("utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 def read_imported(folder: Path, table_name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from slmsafety.pipeline.imported_texts import check_asked
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
@@ -29,8 +30,10 @@ class StudyTables:
         """Return the rows of a table under the present settings, partition by partition and sorted within each.
 
         `columns` are read beside the key, of some `suites` (all where None). Raises InputError for an unknown table or
-        column.
+        column, and where an import was made when the parameters read its sources otherwise.
         """
+        if self._run.params.kind == "imported":
+            check_asked(self._run)
         parts = [part for part in self._counted(name) if suites is None or part.names[0] in suites]
         table = TABLES[name]
         wanted = list(dict.fromkeys([*table.key, *(table.columns if columns is None else columns)]))
