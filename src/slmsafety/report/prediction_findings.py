@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from slmsafety.report.text import counted
+
 
 def nothing_predicted(table: pd.DataFrame) -> str:
     """Return why a table holds no score; "" where it holds one.
@@ -44,7 +46,8 @@ def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     for name, table in tables.items():
         for row in table[table["features"] == "metrics"].to_dict("records"):
             where = row["source"] if row["source"] == row["target"] else f"{row['source']} to {row['target']}"
-            counts = f"{row['test_rows']:,} replies, of which {row['incomplete']:,} lack a metric"
+            replies = counted(row["test_rows"], "reply", "replies")
+            counts = f"{replies}, of these without some metric: {row['incomplete']:,}"
             interval = "no interval" if pd.isna(row["low"]) else f"{row['low']:.2f} to {row['high']:.2f}"
             scores = f"balanced accuracy {row['balanced_accuracy']:.2f} ({interval}), ROC-AUC {row['roc_auc']:.2f}"
             found = f"{row['classifier']}, {scores}"
@@ -68,7 +71,7 @@ def held_out(unseen: list[str], models: int) -> list[str]:
     list of str
         A sentence; none where no model is unseen.
     """
-    return [f"The unseen models of Table 3 are {len(unseen)} of {models}: {', '.join(unseen)}."] if unseen else []
+    return [f"Unseen models of Table 3, {len(unseen)} of {models}: {', '.join(unseen)}."] if unseen else []
 
 
 def fewer_metrics(means: pd.DataFrame) -> list[str]:
