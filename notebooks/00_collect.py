@@ -64,7 +64,7 @@ page.table("table_a2_models", models)
 if page.has("coverage"):
     coverage = lab.coverage()
     page.table("coverage", coverage)
-    page.say(told.labelled(coverage))
+    page.say(told.judged(coverage))
 
 # %% [markdown]
 # ## The pipeline's own noise

@@ -23,11 +23,11 @@ def test_what_a_study_covers_is_told_in_right_numbers():
     assert len(told.covered("s", one.assign(prompts=0, controls=8), 3)) == 1
 
 
-def test_rows_without_a_label_are_pointed_to_where_there_are_some():
+def test_rows_that_could_not_be_judged_are_pointed_to_where_there_are_some():
     coverage = pd.DataFrame({"ok": [3, 4], "unparsed": [1, 0], "rows": [4, 4]})
-    assert told.labelled(coverage) == "Rows with a label: 7 of 8; the others are listed by status above."
-    assert told.labelled(coverage.tail(1)) == "Rows with a label: 4 of 4."
-    assert told.labelled(coverage.drop(columns="ok")).startswith("Rows with a label: 0 of 8;")
+    assert told.judged(coverage) == "Rows that could be judged: 7 of 8; the others are listed by status above."
+    assert told.judged(coverage.tail(1)) == "Rows that could be judged: 4 of 4."
+    assert told.judged(coverage.drop(columns="ok")).startswith("Rows that could be judged: 0 of 8;")
 
 
 @pytest.mark.parametrize(

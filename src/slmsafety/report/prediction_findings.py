@@ -45,7 +45,7 @@ def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     told = []
     for name, table in tables.items():
         for row in table[table["features"] == "metrics"].to_dict("records"):
-            where = row["source"] if row["source"] == row["target"] else f"{row['source']} to {row['target']}"
+            where = _split(row["source"], row["target"])
             replies = counted(row["test_rows"], "reply", "replies")
             counts = f"{replies}, of these without some metric: {row['incomplete']:,}"
             interval = "no interval" if pd.isna(row["low"]) else f"{row['low']:.2f} to {row['high']:.2f}"
@@ -130,7 +130,7 @@ def leaks(checks: pd.DataFrame) -> list[str]:
         The sentences.
     """
     known = checks.dropna(subset=["clean"])
-    unclean = [f"{row.source} to {row.target}" for row in known[~known["clean"].astype(bool)].itertuples()]
+    unclean = [_split(row.source, row.target) for row in known[~known["clean"].astype(bool)].itertuples()]
     gone = len(checks) - len(known)
     cannot = f"; {gone} cannot be checked, as they hold one class only" if gone else ""
     told = [
@@ -142,9 +142,13 @@ def leaks(checks: pd.DataFrame) -> list[str]:
     if single.empty:
         return told
     most, telling = single.nlargest(1, "alone").iloc[0], single[single["telling"] != ""]
-    named = [f"{row.telling} ({row.source} to {row.target})" for row in telling.itertuples()]
+    named = dict.fromkeys(f"{row.telling} ({_split(row.source, row.target)})" for row in telling.itertuples())
     best = f"The strongest feature alone is {most['strongest']}, with a balanced accuracy of {most['alone']:.2f}"
     return [*told, f"{best}; features that nearly tell the label, and may hold it: {'; '.join(named) or 'none'}."]
+
+
+def _split(source: object, target: object) -> str:
+    return str(source) if source == target else f"{source} to {target}"
 
 
 def _title(table: str) -> str:

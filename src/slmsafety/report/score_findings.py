@@ -48,8 +48,8 @@ def covered(study: str, sizes: pd.DataFrame, models: int) -> list[str]:
     return [*told, made] if prompts else told
 
 
-def labelled(coverage: pd.DataFrame) -> str:
-    """Count the rows with a label.
+def judged(coverage: pd.DataFrame) -> str:
+    """Count the rows that could be judged.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def labelled(coverage: pd.DataFrame) -> str:
     total = int(coverage["rows"].sum())
     known = int(coverage["ok"].sum()) if "ok" in coverage else 0
     others = "; the others are listed by status above" if known < total else ""
-    return f"Rows with a label: {known:,} of {total:,}{others}."
+    return f"Rows that could be judged: {known:,} of {total:,}{others}."
 
 
 def no_noise(study: str, kind: str) -> str:
