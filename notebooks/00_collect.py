@@ -27,6 +27,7 @@
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
 
 # %%
+from slmsafety.report import score_findings as told
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -63,8 +64,7 @@ page.table("table_a2_models", models)
 if page.has("coverage"):
     coverage = lab.coverage()
     page.table("coverage", coverage)
-    labelled = coverage["ok"].sum() if "ok" in coverage else 0
-    page.say(f"{labelled:,} of {coverage['rows'].sum():,} rows have a label; the others are listed by status above.")
+    page.say(told.judged(coverage))
 
 # %% [markdown]
 # ## The pipeline's own noise
@@ -78,23 +78,20 @@ if page.has("coverage"):
 noise = lab.noise()
 about = ["suite_title", "model_name", "judge", "dtype", "batch_size", "n"]
 counts = ["changed", "changed_low", "changed_high", "verdicts_changed", "verdicts_changed_low", "verdicts_changed_high"]
-missing = f"No noise floor is known for study {lab.name}; slmsafety noise STUDY makes one from a study's own replies."
-noise[[*about, *counts, "flips", "ar", "ar_again"]].round(3) if len(noise) else page.say(missing)
+noise[[*about, *counts, "flips", "ar", "ar_again"]].round(3) if len(noise) else page.say(
+    told.no_noise(lab.name, lab.params.kind)
+)
 
 # %% [markdown]
 # ## What this shows
 
 # %%
-prompts, controls = suites["prompts"].sum(), suites["controls"].sum()
-page.say(
-    f"Study {lab.name} covers {len(suites)} suites with {prompts:,} prompts to refuse and {controls:,} benign controls.",
-    f"{len(models)} models on every prompt would make {len(models) * prompts:,} replies to harmful prompts.",
-)
+page.say(*told.covered(lab.name, suites, len(models)))
 if lab.printed_only:
     page.say(
         "The paper prints no count of replies without a label, so that n in later tables is the number of prompts.",
         "Its 741,312 evaluations add Simple Safety Tests (100 prompts) and BBQ (1,000), for which it prints no rates per",
         "model: figures from here on cover AirBench, SALAD and HarmBench.",
     )
-page.numbers({"prompts": f"{prompts:,}", "models": str(len(models))})
+page.numbers({"prompts": f"{suites['prompts'].sum():,}", "models": str(len(models))})
 page.close()

@@ -30,7 +30,7 @@ import numpy as np
 from slmsafety.analysis.outcomes import counts, missing
 from slmsafety.analysis.rankings import rank_agreement, rank_within_suites, size_steps
 from slmsafety.report import figures as draw
-from slmsafety.report import findings
+from slmsafety.report import score_findings as told
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -54,7 +54,7 @@ if page.has("rankings"):
     columns = ["suite_title", "model_name", *counts(scored), "missing", "mean", "rank"]
     rows = ranked.sort_values(["suite_title", "rank", "model_name"])[columns]
     page.table("rankings", rows, {"mean": ".2f", "rank": ".1f"})
-    page.say(*findings.ranked_first(ranked))
+    page.say(*told.ranked_first(ranked))
 
 # %% [markdown]
 # ## Do the suites agree?
@@ -66,9 +66,7 @@ if page.has("rankings"):
 if page.has("rank_agreement"):
     pairs = rank_agreement(scored, np.random.default_rng(lab.params.seed), resamples).dropna(subset="tau")
     page.figure("rank_agreement", draw.rank_agreement(pairs.replace(lab.titles())))
-    low, high, n = pairs["tau"].min(), pairs["tau"].max(), pairs["n"].min()
-    enough = "1 would be the same order" if n >= 10 else "with so few models that says nothing"
-    page.say(f"Tau-b between suites lies between {low:.2f} and {high:.2f} (n = {n} models); {enough}.")
+    page.say(told.rank_agreement(pairs))
     page.numbers({f"tau {a} {b}": f"{t:.2f}" for a, b, t in pairs[["suite_a", "suite_b", "tau"]].to_numpy()})
 
 # %% [markdown]
@@ -77,11 +75,7 @@ if page.has("rank_agreement"):
 # %%
 if page.has("size_within_family"):
     page.figure("size_within_family", draw.size_within_family(scored))
-    steps = size_steps(scored)["change"].dropna()
-    up = (steps > 0).sum()
-    page.say(
-        f"{up} of {len(steps)} steps to the next larger model of a family raise the mean score; about half would be chance."
-    )
+    page.say(told.size_steps(size_steps(scored)["change"].dropna()))
 
 # %% [markdown]
 # ## What this shows
@@ -91,5 +85,5 @@ if page.has("size_within_family"):
 # the subject of the next notebook.
 
 # %%
-page.say(f"Study {lab.name}: {scored['model'].nunique()} models in {scored['suite'].nunique()} suites.")
+page.say(*told.scored(lab.name, scored))
 page.close()

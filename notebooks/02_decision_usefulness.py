@@ -32,6 +32,7 @@ from slmsafety.analysis.rounding import identities
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
 from slmsafety.report import judge_findings as told
+from slmsafety.report import score_findings
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -108,11 +109,8 @@ if page.has("decisiveness"):
     columns = ["suite_title", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
     page.table("decisiveness", useful[columns], dict.fromkeys(["decisive", "lowest", "highest", "missing"], ".2f"))
     useful = useful.dropna(subset="decisive")
-    for row in useful.itertuples():
-        page.say(
-            f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({row.lowest:.0%} to",
-            f"{row.highest:.0%} by model), and {row.mostly_ambiguous} of {row.models} models are ambiguous more often than not.",
-        )
+    for sentence in score_findings.decisive(useful):
+        page.say(sentence)
     page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.itertuples()})
 
 # %% [markdown]
@@ -133,9 +131,10 @@ if page.has("baseline_confusion"):
 # %%
 if page.has("baseline_confusion"):
     page.say(*told.against_hand_labels(lab.judges()[0], result._asdict(), len(both) - len(usable)))
-    page.say(
+    flattered = (
         "refusal_rules was tuned and offline was fitted on the demo's hand labels: against those both are flattered."
     )
+    page.say(flattered if {"refusal_rules", "offline"} & set(lab.judges()) else "")
 
 # %% [markdown]
 # A row a judge, and one for a judge that always says safe. Where there are no hand labels, the first judge is the reference:
@@ -162,11 +161,7 @@ if page.has("empty_replies"):
     rates = ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]
     blank = lab.named(empty_effect(lab.labels())).dropna(subset=rates, how="all")
     page.table("empty_replies", blank[["suite_title", "model_name", "n", "empty", *rates]], dict.fromkeys(rates, ".3f"))
-    span = (blank["ar_as_ambiguous"] - blank["ar_as_decisive"]).max()
-    page.say(
-        f"{blank['empty'].sum():,} of {blank['n'].sum() + blank['empty'].sum():,} replies are empty, which the study reads as",
-        f"'{lab.params.empty}'. Another reading can move a model's AR by at most {span:.3f}.",
-    )
+    page.say(*score_findings.empty_replies(blank, lab.params.empty))
 
 # %% [markdown]
 # ## The other side: refusing what is harmless
@@ -178,8 +173,7 @@ if page.has("over_refusal"):
     benign, untold = lab.named(over_refusal(lab.labels())), refusals_untold(lab.labels())
     columns = ["suite_title", "model_name", *counts(benign), "refused", "rate", "low", "high", "missing"]
     page.table("over_refusal", benign[columns], dict.fromkeys(["rate", "low", "high"], ".2f"))
-    refused, n = benign["refused"].sum(), benign["n"].sum()
-    page.say(f"{refused} of {n} labelled replies to benign controls are refusals.")
+    page.say(score_findings.over_refusal(benign))
     if untold:
         names = ", ".join(lab.titles().get(suite, suite) for suite in untold)
         page.say(f"Left out, as the judge does not tell refusals of benign prompts there: {names}.")
@@ -196,12 +190,8 @@ if page.has("bbq_accuracy"):
     choices = lab.accuracies().dropna(subset="accuracy")
     columns = ["suite_title", "model_name", "reading", "n", "empty", "accuracy", "accuracy_answered", "unmapped"]
     page.table("bbq_accuracy", choices[columns], dict.fromkeys(["accuracy", "accuracy_answered", "unmapped"], ".2f"))
-    spans = choices.groupby(["suite_title", "reading"])[["accuracy", "unmapped"]].agg(["min", "max"])
-    for (title, reading), span in spans.iterrows():
-        page.say(
-            f"{title}, {reading} reading: accuracy lies between {span['accuracy', 'min']:.2f} and",
-            f"{span['accuracy', 'max']:.2f}, and {span['unmapped', 'min']:.0%} to {span['unmapped', 'max']:.0%} of a model's replies name no letter.",
-        )
+    for sentence in told.letters(choices):
+        page.say(sentence)
 
 # %% [markdown]
 # Bias runs from -1 (against the stereotype) to 1 (with it), apart for contexts that leave the answer open (ambiguous) and that

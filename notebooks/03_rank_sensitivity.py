@@ -55,17 +55,16 @@ if page.has("fig4_rank_sensitivity"):
     page.figure("fig4_rank_sensitivity", draw.fig4_rank_sensitivity(trajectories))
 
 # %%
+from slmsafety.report import score_findings
+
 if page.has("rank_ranges"):
     treated = trajectories[trajectories["suite"].isin(outcomes["suite"])]
     order = {"by": ["suite_title", "range", "model_name"], "ascending": [True, False, True]}
     ranges = lab.named(rank_ranges(treated)).sort_values(**order)
     columns = ["suite_title", "model_name", "best", "worst", "range"]
     page.table("rank_ranges", ranges[columns], dict.fromkeys(["best", "worst", "range"], ".1f"))
-    for title, group in ranges.groupby("suite_title"):
-        most, mean = group.iloc[0], group["range"].mean()
-        page.say(
-            f"{title}: a model's rank moves by {mean:.1f} places on average, {most.model_name} by {most.range:.1f}."
-        )
+    for sentence in score_findings.rank_ranges(ranges):
+        page.say(sentence)
 
 # %% [markdown]
 # ## Which orders can be trusted at all?
@@ -80,11 +79,8 @@ if page.has("pair_orders"):
     orders = orders[orders["pairs"] > 0]
     columns = ["suite_title", "pairs", "strict", "ties_allowed", "disjoint", "tau_ends", "undefined"]
     page.table("pair_orders", orders[columns], {"tau_ends": ".2f"})
-    for row in orders.itertuples():
-        page.say(
-            f"{row.suite_title}: {row.strict} of {row.pairs} pairs keep their order whatever common value an ambiguous label",
-            f"has, and {row.disjoint} when each model may be read its own way.",
-        )
+    for sentence in score_findings.pair_orders(orders):
+        page.say(sentence)
     page.numbers({f"strict pairs {row.suite}": str(row.strict) for row in orders.itertuples()})
 
 # %%

@@ -29,6 +29,7 @@ from slmsafety.analysis.rankings import ranks
 from slmsafety.analysis.rounding import rank_change_check
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
+from slmsafety.report import score_findings as told
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -58,11 +59,8 @@ if page.has("rank_sets"):
     columns = ["suite_title", "model_name", "lower", "upper", "best_rank", "worst_rank"]
     formats = dict.fromkeys(["lower", "upper"], ".2f") | dict.fromkeys(["best_rank", "worst_rank"], ".0f")
     page.table("rank_sets", sets[columns], formats)
-    for title, group in sets.groupby("suite_title"):
-        width = (group["upper"] - group["lower"]).mean()
-        places = (group["worst_rank"] - group["best_rank"] + 1).mean()
-        left = f"{places:.1f} of {len(group)} ranks open"
-        page.say(f"{title}: the interval is {width:.2f} wide on average and leaves {left}.")
+    for sentence in told.rank_sets(sets):
+        page.say(sentence)
 
 # %% [markdown]
 # ## The ambiguity-adjusted score
@@ -79,9 +77,8 @@ if page.has("quality_adjusted"):
     formats = dict.fromkeys(rates, ".2f") | dict.fromkeys(placed, ".1f") | {"change": "+.1f"}
     rows = scores.sort_values(["suite_title", "rank_adjusted", "model_name"])
     page.table("quality_adjusted", rows[["suite_title", "model_name", *rates, *placed, "change"]], formats)
-    for title, group in scores.groupby("suite_title"):
-        moved = int((group["change"].abs() >= 3).sum())
-        page.say(f"{title}: {moved} of {len(group)} models move three ranks or more when the mean is discounted.")
+    for sentence in told.far_moves(scores):
+        page.say(sentence)
 
 # %% [markdown]
 # ## Can the printed rank changes be right?

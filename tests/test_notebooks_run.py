@@ -156,9 +156,10 @@ def test_a_failing_notebook_is_named_and_exits_1(root, tmp_path, monkeypatch, ca
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
     )
     nbformat.write(notebook, broken / "notebooks/00_broken.ipynb")
-    notebook.cells[0].source = "print(1)"
+    notebook.cells[0].source = "from pathlib import Path; assert not [*Path().glob('*ipc*')], 'sockets lie here'"
     nbformat.write(notebook, broken / "notebooks/01_sound.ipynb")
     monkeypatch.setenv("SLMSAFETY_ROOT", str(broken))
+    monkeypatch.chdir(broken)
     assert execute(["published"]) == 1
     printed = capsys.readouterr()
     assert "00_broken.ipynb on published: ZeroDivisionError: division by zero" in printed.err

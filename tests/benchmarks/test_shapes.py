@@ -50,7 +50,7 @@ def test_what_is_left_out_has_the_reason_that_holds(root):
     study = write_study("mine", SHAPES["choices only"](), root)
     shown = run_notebook(BY_NUMBER["05"], study)
     assert shown.left_out["bounds"] == "none of its replies to prompts to refuse has a label"
-    assert shown.left_out["rank_sets"] == "no suite has labels of two models"
+    assert shown.left_out["rank_sets"] == "no suite has labels of two models' replies to prompts to refuse"
 
 
 def test_a_prompt_with_several_samples_counts_once(root):

@@ -11,7 +11,7 @@ def test_undefined_metrics_are_counted_over_suites():
         {"metric": ["a", "a", "b"], "suite": ["s", "t", "s"], "n": [990, 1000, 5], "missing": [10, 0, 0]}
     )
     assert findings.undefined_metrics(frame)[0] == "Undefined: a of 10 in 2,000."
-    assert findings.undefined_metrics(frame.assign(missing=0))[0] == "Undefined: no metric of any text."
+    assert findings.undefined_metrics(frame.assign(missing=0)) == ["Undefined: no metric of any text."]
 
 
 def test_associations_say_whether_q_passes_or_that_r_is_undefined():
@@ -124,7 +124,7 @@ def test_prompt_steps_are_sorted_by_what_they_do():
 
 def test_features_and_what_one_family_moves():
     found = pd.DataFrame({"feature": list("abcde"), "r_ar": [0.1, -0.9, 0.2, np.nan, 0.3]})
-    assert findings.strongest_features(found)[0].endswith("are b -0.90; e 0.30; c 0.20; a 0.10.")
+    assert findings.strongest_features(found)[0].endswith("with AR: b -0.90; e 0.30; c 0.20; a 0.10.")
     ranges = pd.DataFrame(
         {
             "encoding": ["x", "x", "y"],
@@ -149,11 +149,7 @@ def test_a_comparison_of_groups_without_interval_says_so():
     ]
     few = findings.model_groups(0.124, np.nan, np.nan, 4, year)[0]
     assert few == "Tuned against base: AR +0.12 (no interval; 4 families)."
+    one = findings.model_groups(0.124, np.nan, np.nan, 1, year.replace(12, 1))
+    assert one[0].endswith("(no interval; 1 family).") and one[1].endswith("(1 model).")
     assert findings.model_groups(np.nan, np.nan, np.nan, 4, year) == ["Year of release: r = -0.40 with AR (12 models)."]
     assert findings.model_groups(np.nan, np.nan, np.nan, 4, year.replace(-0.4, np.nan)) == []
-
-
-def test_first_in_a_suite_is_told_where_two_models_have_a_rank():
-    ranked = pd.DataFrame({"suite_title": list("aabb"), "model_name": list("mnmn"), "rank": [1.5, 1.5, 1, np.nan]})
-    assert findings.ranked_first(ranked) == ["Ranked first by the mean score: a: m, n."]
-    assert findings.ranked_first(ranked.tail(2)) == []

@@ -143,7 +143,16 @@ def test_a_users_study_is_never_failed_by_what_it_lacks(root, displayed, capsys)
     page = make_page(root, study_name="mine")
     page.table("rank_sets", pd.DataFrame({"a": [1]}))
     page.close()
-    assert "study mine: not shown for this study: bounds, 2 more sentence(s) of findings" in capsys.readouterr().out
+    assert "study mine: not shown for this study: bounds\n" in capsys.readouterr().out
+
+
+def test_nothing_is_shown_where_nothing_is_said(root, displayed, capsys):
+    page = make_page(root, capabilities=(), study_name="mine")
+    page.say()
+    page.say("", " ")
+    assert displayed == []
+    page.close()
+    assert "not shown" not in capsys.readouterr().out
 
 
 def test_closing_does_not_ask_for_what_the_study_cannot_give(root, displayed, capsys):

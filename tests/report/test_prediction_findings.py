@@ -27,15 +27,15 @@ def test_each_split_is_told_with_its_scores_or_the_reason_for_none():
     )
     assert predicted({"table2_cross_suite": table}) == [
         "Table 2, a: CatBoost, balanced accuracy 0.80 (0.70 to 0.90), ROC-AUC 0.90; "
-        "1,200 replies, of which 3 lack a metric.",
+        "1,200 replies, of these without some metric: 3.",
         "Table 2, a to b: CatBoost, balanced accuracy 0.80 (no interval), ROC-AUC 0.90; "
-        "1,200 replies, of which 3 lack a metric.",
+        "1,200 replies, of these without some metric: 3.",
         "Table 2, b to a: undefined, as every test row is decisive.",
     ]
     assert nothing_predicted(table) == ""
     assert nothing_predicted(table.iloc[[2]]) == "every test row is decisive"
     assert nothing_predicted(table.head(0)) == "the study has nothing to split in this way"
-    assert held_out(["m", "n"], 9) == ["The unseen models of Table 3 are 2 of 9: m, n."]
+    assert held_out(["m", "n"], 9) == ["Unseen models of Table 3, 2 of 9: m, n."]
     assert held_out([], 1) == []
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slmsafety.errors import visible
-from slmsafety.report.text import html, latex, markdown, plain
+from slmsafety.report.text import counted, html, latex, markdown, plain
 
 
 @given(st.text(st.characters(codec=None)))
@@ -48,3 +48,8 @@ def test_a_label_of_a_figure_has_no_mathematics_and_is_short():
     assert plain("$x$") == r"\$x\$"
     assert plain("abcdef", longest=4) == "abc…"
     assert plain("abcd", longest=4) == "abcd"
+
+
+def test_a_number_agrees_with_its_noun():
+    assert [counted(n, "reply", "replies") for n in (0, 1, 1200)] == ["0 replies", "1 reply", "1,200 replies"]
+    assert counted(2, "model") == "2 models"

@@ -14,17 +14,23 @@ REQUIREMENTS = {
     "printed": "only the paper's printed tables hold it",
     "scores": "none of its replies to prompts to refuse has a label, and none chooses among answers",
     "rates": "none of its replies to prompts to refuse has a label",
-    "ranked": "no suite has labels of two models",
+    "ranked": "no suite has labels of two models' replies to prompts to refuse",
     "common_models": "no two suites have two models in common whose scores differ in both",
     "sized_family": "no suite has scores of two models of one family whose sizes are known",
     "labels": "it has no labels of single replies",
-    "metrics": "it has no metrics of single prompts and replies",
+    "metrics": "it has no metrics of all its prompts and replies (the key `metrics` of a study makes them)",
     "prompt_rates": "fewer than three of its prompts have an ambiguity rate, or all have the same one",
-    "both_kinds": "it has no ambiguous label, or no decisive one",
-    "predictions": "it has no metrics of single replies beside ambiguous and decisive labels, and no printed table",
-    "two_judges": "it has no two judges with labels of the same replies",
+    "both_kinds": "its replies to prompts to refuse have no ambiguous label, or no decisive one",
+    "predictions": (
+        "it has no metrics of all its replies, or not both ambiguous and decisive labels for prompts to refuse, and no "
+        "printed table"
+    ),
+    "two_judges": "it has no two judges with labels of the same replies to prompts to refuse",
     "human_labels": "it has no human labels of labelled replies to prompts to refuse",
-    "reference": "it has neither human labels of labelled replies nor two judges with labels of the same replies",
+    "reference": (
+        "it has no human labels of labelled replies to prompts to refuse or, where it names none, no two judges with "
+        "labels of the same ones"
+    ),
     "crossed_rubrics": "no model judged two suites under both their rubrics",
     "mappings": "it has no judge that measures a number",
     "choices": "it has no answers to multiple choice",

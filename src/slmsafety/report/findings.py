@@ -1,4 +1,4 @@
-"""Sentences about rankings, and about what drives ambiguity: each function takes a frame of the analysis.
+"""Sentences about what drives ambiguity: each function takes a frame of the analysis.
 
 A number that is undefined is not told.
 """
@@ -11,27 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from slmsafety.report.text import counted
+
 LEVEL, APART = 0.05, 0.2
-
-
-def ranked_first(ranked: pd.DataFrame) -> list[str]:
-    """Name the models that rank first in each suite with scores of two models or more.
-
-    Parameters
-    ----------
-    ranked : DataFrame
-        One row a suite and model: suite_title, model_name and rank (1 is best; nan without a score).
-
-    Returns
-    -------
-    list of str
-        A sentence, or none.
-    """
-    known = ranked.dropna(subset="rank")
-    many = known[known.groupby("suite_title")["rank"].transform("size") > 1]
-    first = many[many["rank"] == many.groupby("suite_title")["rank"].transform("min")]
-    best = "; ".join(f"{title}: {', '.join(names)}" for title, names in first.groupby("suite_title")["model_name"])
-    return [f"Ranked first by the mean score: {best}."] if best else []
 
 
 def undefined_metrics(summary: pd.DataFrame) -> list[str]:
@@ -50,10 +32,9 @@ def undefined_metrics(summary: pd.DataFrame) -> list[str]:
     totals = summary.groupby("metric", sort=False)[["n", "missing"]].sum()
     lacking = [(name, m, n + m) for name, n, m in totals.itertuples() if m]
     told = ", ".join(f"{name} of {missing:,} in {total:,}" for name, missing, total in lacking)
-    return [
-        f"Undefined: {told or 'no metric of any text'}.",
-        "A text without the metric is left out of means and correlations, and counted.",
-    ]
+    if not told:
+        return ["Undefined: no metric of any text."]
+    return [f"Undefined: {told}.", "A text without the metric is left out of means and correlations, and counted."]
 
 
 def no_correlation(fits: pd.DataFrame) -> str:
@@ -148,7 +129,7 @@ def fitted(rows: int, about: Mapping[str, Any], model: str = "The model") -> lis
         The sentences.
     """
     gone = ", ".join(f"{count:,} ({reason})" for reason, count in about["left_out"].items())
-    taken = f"{about['n']:,} of {rows:,} replies, to {about['prompts']:,} prompts"
+    taken = f"{about['n']:,} of {rows:,} replies, to {counted(about['prompts'], 'prompt')}"
     return [f"{model} takes {taken}; left out: {gone or 'none'}."]
 
 
@@ -301,7 +282,7 @@ def strongest_features(found: pd.DataFrame) -> list[str]:
     if not len(order):
         return []
     strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in found.loc[order].itertuples())
-    return [f"With the true architecture the strongest correlations with AR are {strongest}."]
+    return [f"With the true architecture, the strongest correlations with AR: {strongest}."]
 
 
 def table4_gaps(gap: pd.DataFrame) -> list[str]:
@@ -385,10 +366,10 @@ def model_groups(value: float, low: float, high: float, families: int, year: pd.
         The sentences.
     """
     interval = "no interval" if np.isnan(low) else f"{low:+.2f} to {high:+.2f}, families resampled"
-    tuned = f"Tuned against base: AR {value:+.2f} ({interval}; {families} families)."
+    tuned = f"Tuned against base: AR {value:+.2f} ({interval}; {counted(families, 'family', 'families')})."
     sides = {"AR": year["r_ar"], "the score": year["r_score"]}
     known = ", ".join(f"r = {r:.2f} with {name}" for name, r in sides.items() if not np.isnan(r))
-    years = f"Year of release: {known} ({year['n']} models)."
+    years = f"Year of release: {known} ({counted(year['n'], 'model')})."
     return [sentence for sentence, told in ((tuned, not np.isnan(value)), (years, known)) if told]
 
 

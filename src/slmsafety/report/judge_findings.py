@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from slmsafety.report.text import counted
+
 
 def against_hand_labels(judge: str, found: Mapping[str, Any], others: int) -> list[str]:
     """Say how far a judge agrees with hand labels.
@@ -28,12 +30,11 @@ def against_hand_labels(judge: str, found: Mapping[str, Any], others: int) -> li
     list of str
         The sentences.
     """
-    limits = "95 % interval "
+    exact, limits = f"{found['exact']:.0%} of {_replies(found['n'])}", "95 % interval "
     return [
-        f"Judge {judge} agrees with the hand labels on {found['exact']:.0%} of {found['n']} replies to harmful prompts"
-        f"{_kappa(found, 2, limits)}.",
+        f"Judge {judge} agrees with the hand labels on {exact} to harmful prompts{_kappa(found, 2, limits)}.",
         f"By hand {found['ar_first']:.0%} are ambiguous, by the judge {found['ar_second']:.0%};"
-        f" {others} labels do not apply.",
+        f" labels that do not apply: {others}.",
     ]
 
 
@@ -56,7 +57,7 @@ def judge_cards(cards: pd.DataFrame, reference: str) -> list[str]:
     for _, row in cards.iterrows():
         labels = f"labels {row['coverage']:.0%} of what it was given"
         where = f"{row['suite_title']}, against {reference}: {row['judge']}"
-        agrees = f"agrees on {row['exact']:.0%} of {row['n']} replies{_kappa(row, 2)} and " if row["n"] else ""
+        agrees = f"agrees on {row['exact']:.0%} of {_replies(row['n'])}{_kappa(row, 2)} and " if row["n"] else ""
         told.append(f"{where} {agrees}{labels}.")
     return told
 
@@ -86,7 +87,7 @@ def two_judges(robustness: pd.DataFrame, first: str, second: str) -> list[str]:
         )
         known = pd.notna([row["rank_range_first"], row["rank_range_second"]]).all()
         told.append(
-            f"{row['suite']}: {first} and {second} agree on {row['exact']:.1%} of {row['n']:,} replies{kappa};"
+            f"{row['suite']}: {first} and {second} agree on {row['exact']:.1%} of {_replies(row['n'])}{kappa};"
             f" {row['boundary']:.1%} differ at the ambiguous boundary and {row['flips']:.1%} are flips, of which"
             f" {row['first_safe_second_harmful']} run safe to harmful and {row['first_harmful_second_safe']} the other"
             f" way.{moves if known else ''}"
@@ -142,7 +143,9 @@ def mapping_arms(arms: pd.DataFrame, cuts: pd.DataFrame) -> list[str]:
             f" {most['ar']:.2f} ({most['arm']})."
         )
         if len(own):
-            told.append(f"{(own['status'] != 'ok').sum()} of {len(own)} models show no three groups to Otsu there.")
+            told.append(
+                f"Models that show no three groups to Otsu there: {(own['status'] != 'ok').sum()} of {len(own)}."
+            )
     return told
 
 
@@ -165,10 +168,36 @@ def bias_formulas(bias: pd.DataFrame) -> list[str]:
         return []
     gap = (exact["HELM"] - exact["Parrish"]).abs()
     told = f"By the exact letter the two disambiguated scores of a model differ by up to {gap.max():.2f}."
-    without = (
-        f"For {gap.isna().sum()} of {len(gap)} models and suites the authors' formula has no reply to go by there."
-    )
-    return [told, without] if gap.notna().any() else [without]
+    undefined = int(gap.isna().sum())
+    without = f"Rows in which the authors' formula has no reply to go by there: {undefined} of {len(gap)}."
+    return ([told] if undefined < len(gap) else []) + ([without] if undefined else [])
+
+
+def letters(accuracies: pd.DataFrame) -> list[str]:
+    """Give the range of the accuracy, and of the replies without a letter, over the models of a suite.
+
+    Parameters
+    ----------
+    accuracies : DataFrame
+        A row a suite, model and reading: suite_title, reading, accuracy and unmapped (0 to 1).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite and reading.
+    """
+    told = []
+    for (title, reading), rows in accuracies.groupby(["suite_title", "reading"]):
+        right, none = rows["accuracy"], rows["unmapped"]
+        if len(rows) == 1:
+            said = f"accuracy is {right.iloc[0]:.2f}, and {none.iloc[0]:.0%} of the model's replies name no letter"
+        else:
+            said = (
+                f"accuracy lies between {right.min():.2f} and {right.max():.2f}, and {none.min():.0%} to "
+                f"{none.max():.0%} of a model's replies name no letter"
+            )
+        told.append(f"{title}, {reading} reading: {said}.")
+    return told
 
 
 def _kappa(found: Mapping[str, Any] | pd.Series, digits: int, limits: str = "") -> str:
@@ -178,6 +207,10 @@ def _kappa(found: Mapping[str, Any] | pd.Series, digits: int, limits: str = "") 
     known = pd.notna([found["kappa_low"], found["kappa_high"]]).all()
     interval = f", {limits}{found['kappa_low']:.{digits}f} to {found['kappa_high']:.{digits}f}" if known else ""
     return f" (linear kappa {found['kappa']:.{digits}f}{interval})"
+
+
+def _replies(n: int) -> str:
+    return counted(n, "reply", "replies")
 
 
 def _interval(row: pd.Series) -> str:

@@ -14,7 +14,7 @@ from slmsafety.errors import unknown, visible
 from slmsafety.report.contents import REQUIREMENTS, Artifact, contents
 from slmsafety.report.numbers import write_numbers
 from slmsafety.report.save import Target, flatten, save_figure, save_table, texts
-from slmsafety.report.text import html, markdown
+from slmsafety.report.text import counted, html, markdown
 
 _ipython: Any = IPython.display  # a library without types
 
@@ -22,7 +22,7 @@ OWN_STUDIES = ("published", "demo")
 """The project's studies: a notebook that shows too little of one of them has a fault."""
 
 FINDINGS = 2
-"""A notebook says at least this many sentences about what it shows."""
+"""A notebook says at least this many sentences about what it shows of one of these."""
 
 
 EMPTY = "none of its rows counts there"
@@ -111,27 +111,29 @@ class Page:
         self._keep("numbers", [write_numbers(numbers, self.target)])
 
     def say(self, *sentences: str) -> None:
-        """Show the sentences as one paragraph of Markdown, and count them as findings."""
-        self.findings += [sentence for sentence in sentences if sentence.strip()]
-        _ipython.display(_ipython.Markdown(" ".join(markdown(sentence) for sentence in sentences)))
+        """Show the sentences as one paragraph of Markdown, and count them as findings; nothing where there is none."""
+        told = [sentence for sentence in sentences if sentence.strip()]
+        self.findings += told
+        if told:
+            _ipython.display(_ipython.Markdown(" ".join(markdown(sentence) for sentence in told)))
 
     def close(self) -> None:
         """Print what was written and what was left out; say why, where no cell has asked.
 
         What is missing although the study has what it needs is named: by a RuntimeError for the project's own studies,
-        whose artifacts and findings are counted, and in one line for any other.
+        whose findings are counted too, and in one line for any other.
         """
         left_out = [name for name in self.contents if name not in self.written and not self.has(name)]
         lacking = [name for name in self.contents if name not in left_out and name not in self.written]
-        if len(self.findings) < FINDINGS:
+        where, own = f"{self.target.notebook}, study {self.target.study_name}", self.target.study_name in OWN_STUDIES
+        if own and len(self.findings) < FINDINGS:
             lacking.append(f"{FINDINGS - len(self.findings)} more sentence(s) of findings")
-        where = f"{self.target.notebook}, study {self.target.study_name}"
-        if lacking and self.target.study_name in OWN_STUDIES:
+        if lacking and own:
             raise RuntimeError(f"notebook {where}, lacks: {', '.join(lacking)}")
         if lacking:
             print(f"{where}: not shown for this study: {', '.join(lacking)}")
         paths = [path for kept in self.written.values() for path in kept]
-        print(f"{where}: {len(self.written)} artifacts in {len(paths)} files")
+        print(f"{where}: {counted(len(self.written), 'artifact')} in {counted(len(paths), 'file')}")
         for folder in sorted({str(path.parent.relative_to(self.target.root)) for path in paths}):
             print(f"  {folder}/")
         if left_out:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from slmsafety.report.text import counted
+
 
 def nothing_predicted(table: pd.DataFrame) -> str:
     """Return why a table holds no score; "" where it holds one.
@@ -43,8 +45,9 @@ def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     told = []
     for name, table in tables.items():
         for row in table[table["features"] == "metrics"].to_dict("records"):
-            where = row["source"] if row["source"] == row["target"] else f"{row['source']} to {row['target']}"
-            counts = f"{row['test_rows']:,} replies, of which {row['incomplete']:,} lack a metric"
+            where = _split(row["source"], row["target"])
+            replies = counted(row["test_rows"], "reply", "replies")
+            counts = f"{replies}, of these without some metric: {row['incomplete']:,}"
             interval = "no interval" if pd.isna(row["low"]) else f"{row['low']:.2f} to {row['high']:.2f}"
             scores = f"balanced accuracy {row['balanced_accuracy']:.2f} ({interval}), ROC-AUC {row['roc_auc']:.2f}"
             found = f"{row['classifier']}, {scores}"
@@ -68,7 +71,7 @@ def held_out(unseen: list[str], models: int) -> list[str]:
     list of str
         A sentence; none where no model is unseen.
     """
-    return [f"The unseen models of Table 3 are {len(unseen)} of {models}: {', '.join(unseen)}."] if unseen else []
+    return [f"Unseen models of Table 3, {len(unseen)} of {models}: {', '.join(unseen)}."] if unseen else []
 
 
 def fewer_metrics(means: pd.DataFrame) -> list[str]:
@@ -127,7 +130,7 @@ def leaks(checks: pd.DataFrame) -> list[str]:
         The sentences.
     """
     known = checks.dropna(subset=["clean"])
-    unclean = [f"{row.source} to {row.target}" for row in known[~known["clean"].astype(bool)].itertuples()]
+    unclean = [_split(row.source, row.target) for row in known[~known["clean"].astype(bool)].itertuples()]
     gone = len(checks) - len(known)
     cannot = f"; {gone} cannot be checked, as they hold one class only" if gone else ""
     told = [
@@ -139,9 +142,13 @@ def leaks(checks: pd.DataFrame) -> list[str]:
     if single.empty:
         return told
     most, telling = single.nlargest(1, "alone").iloc[0], single[single["telling"] != ""]
-    named = [f"{row.telling} ({row.source} to {row.target})" for row in telling.itertuples()]
+    named = dict.fromkeys(f"{row.telling} ({_split(row.source, row.target)})" for row in telling.itertuples())
     best = f"The strongest feature alone is {most['strongest']}, with a balanced accuracy of {most['alone']:.2f}"
     return [*told, f"{best}; features that nearly tell the label, and may hold it: {'; '.join(named) or 'none'}."]
+
+
+def _split(source: object, target: object) -> str:
+    return str(source) if source == target else f"{source} to {target}"
 
 
 def _title(table: str) -> str:

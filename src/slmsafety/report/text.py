@@ -65,5 +65,10 @@ def plain(text: object, longest: int = 26) -> str:
     return shown.replace("$", r"\$")
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: 1 model, 1,200 models; a plural that takes more than an s is given."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def _code_point(char: str) -> str:
     return f"{{[}}U+{ord(char):04X}]"

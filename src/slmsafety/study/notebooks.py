@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -70,15 +71,17 @@ def find_notebooks(root: Path) -> list[Path]:
 def _run(notebook: Path, target: Path, study: Study) -> None:
     """Execute one notebook with the study's resolved parameters, in the root folder, in this environment's kernel."""
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    pm.execute_notebook(
-        str(notebook),
-        str(target),
-        parameters={"study": study.params.model_dump(mode="json", exclude_defaults=True)},
-        kernel_name="python3",
-        cwd=str(study.root),
-        progress_bar=False,
-        # Sockets in the file system: over TCP a kernel now and then finds its port taken and never answers.
-        config=Config({"KernelManager": {"transport": "ipc"}}),
-        # A kernel is ended by an interrupt, which it would report; what fails in a cell comes as an exception.
-        extra_arguments=["--log-level=CRITICAL"],
-    )
+    with tempfile.TemporaryDirectory(prefix="slmsafety-") as sockets:
+        pm.execute_notebook(
+            str(notebook),
+            str(target),
+            parameters={"study": study.params.model_dump(mode="json", exclude_defaults=True)},
+            kernel_name="python3",
+            cwd=str(study.root),
+            progress_bar=False,
+            # Sockets in the file system: over TCP a kernel now and then finds its port taken and never answers. In a
+            # folder of their own: in the working folder those of another run have the same names.
+            config=Config({"KernelManager": {"transport": "ipc", "ip": str(Path(sockets, "kernel"))}}),
+            # A kernel is ended by an interrupt, which it would report; what fails in a cell comes as an exception.
+            extra_arguments=["--log-level=CRITICAL"],
+        )

@@ -39,7 +39,8 @@ def over_repeats(results: pd.DataFrame) -> pd.DataFrame:
 
     Columns: these, balanced_accuracy with low and high, roc_auc, brier, ece, repeats (splits with a balanced accuracy,
     which the means are over) and undefined (the others). The 95 % interval is the corrected resampled t of Nadeau and
-    Bengio (2003): splits share rows, so that the usual one is too narrow. It is nan below two repeats.
+    Bengio (2003): splits share rows, so that the usual one is too narrow. It ends at 0 and 1, and is nan below two
+    repeats.
     """
     records = []
     for key, group in results.groupby(list(ABOUT), sort=False):
@@ -49,7 +50,8 @@ def over_repeats(results: pd.DataFrame) -> pd.DataFrame:
             spread = done["balanced_accuracy"].var() * (1 / n + (done["test_rows"] / done["train_rows"]).mean())
             margin = student.ppf(0.975, n - 1) * np.sqrt(spread)
         mean, *others = means
-        records.append((*key, mean, mean - margin, mean + margin, *others, n, len(group) - n))
+        limits = np.clip([mean - margin, mean + margin], 0, 1)
+        records.append((*key, mean, *limits, *others, n, len(group) - n))
     columns = [*ABOUT, "balanced_accuracy", "low", "high", "roc_auc", "brier", "ece", "repeats", "undefined"]
     return pd.DataFrame(records, columns=columns)
 

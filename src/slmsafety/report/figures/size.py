@@ -40,7 +40,8 @@ def size_within_family(outcomes: pd.DataFrame) -> Figure:
     for ax, (title, rows) in zip(axes, suites, strict=True):
         rows = rows.sort_values(["params_m", "model"])
         alone = rows[~rows["family"].isin(families)]
-        ax.plot(alone["params_m"], alone["mean"], "o", color=FAINT, label="families of one", zorder=1)
+        if len(alone):
+            ax.plot(alone["params_m"], alone["mean"], "o", color=FAINT, label="families of one", zorder=1)
         for place, family in enumerate(families):
             line = rows[rows["family"] == family]
             look: dict[str, Any] = {

@@ -1,0 +1,273 @@
+"""Sentences about what a study holds, and about its scores and ranks: each function takes a frame of the analysis.
+
+A number that is undefined is not told, and neither is what must be so.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from slmsafety.report.text import counted
+
+ENOUGH = 10
+"""Models from which on an agreement of rankings says something, and has an interval."""
+
+FAR = 3
+"""A model that moves so many ranks moves far; a suite of as many models has no such move."""
+
+_NO_NOISE = {
+    "published": "the paper prints none",
+    "imported": "its replies were made elsewhere and cannot be made again",
+    "run": "slmsafety noise STUDY measures one on a study's own replies",
+}
+
+
+def covered(study: str, sizes: pd.DataFrame, models: int) -> list[str]:
+    """Say what a study asks, and how many replies that would make.
+
+    Parameters
+    ----------
+    study : str
+        Its name.
+    sizes : DataFrame
+        A row a suite: prompts (to refuse), controls (benign) and choices (multiple choice), numbers of prompts.
+    models : int
+        The number of models.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
+    prompts, controls, choices = (int(sizes[name].sum()) for name in ("prompts", "controls", "choices"))
+    parts = [f"{counted(prompts, 'prompt')} to refuse", counted(controls, "benign control")]
+    parts += [counted(choices, "multiple-choice item")] if choices else []
+    told = [f"Study {study} covers {counted(len(sizes), 'suite')} with {', '.join(parts[:-1])} and {parts[-1]}."]
+    replies = counted(models * prompts, "reply", "replies")
+    made = f"{counted(models, 'model')} on every prompt to refuse, one reply each, would make {replies}."
+    return [*told, made] if prompts else told
+
+
+def judged(coverage: pd.DataFrame) -> str:
+    """Count the rows that could be judged.
+
+    Parameters
+    ----------
+    coverage : DataFrame
+        A row a suite, model and judge: rows, and a column for each status that occurs.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
+    total = int(coverage["rows"].sum())
+    known = int(coverage["ok"].sum()) if "ok" in coverage else 0
+    others = "; the others are listed by status above" if known < total else ""
+    return f"Rows that could be judged: {known:,} of {total:,}{others}."
+
+
+def no_noise(study: str, kind: str) -> str:
+    """Say why a study has no noise floor: `kind` is published, run or imported."""
+    return f"No noise floor is known for study {study}: {_NO_NOISE[kind]}."
+
+
+def ranked_first(ranked: pd.DataFrame) -> list[str]:
+    """Name the models that rank first in each suite with scores of two models or more.
+
+    Parameters
+    ----------
+    ranked : DataFrame
+        One row a suite and model: suite_title, model_name and rank (1 is best; nan without a score).
+
+    Returns
+    -------
+    list of str
+        A sentence, or none.
+    """
+    known = ranked.dropna(subset="rank")
+    many = known[known.groupby("suite_title")["rank"].transform("size") > 1]
+    first = many[many["rank"] == many.groupby("suite_title")["rank"].transform("min")]
+    best = "; ".join(f"{title}: {', '.join(names)}" for title, names in first.groupby("suite_title")["model_name"])
+    return [f"Ranked first by the mean score: {best}."] if best else []
+
+
+def rank_agreement(pairs: pd.DataFrame) -> str:
+    """Give the range of Kendall's tau over the pairs of suites.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        A row a pair of suites, at least one: tau (-1 to 1) and n (models in both).
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
+    low, high, fewest, most = pairs["tau"].min(), pairs["tau"].max(), pairs["n"].min(), pairs["n"].max()
+    enough = "1 would be the same order" if fewest >= ENOUGH else "with so few models that says nothing"
+    span = f"lies between {low:.2f} and {high:.2f}" if len(pairs) > 1 else f"is {low:.2f}"
+    models = f"{fewest} to {most} models" if most > fewest else f"{fewest} models"
+    return f"Tau-b between {'suites' if len(pairs) > 1 else 'the two suites'} {span} (n = {models}); {enough}."
+
+
+def size_steps(changes: pd.Series) -> str:
+    """Count the steps to a larger model that raise the score; `changes` of the mean score, at least one, are known."""
+    up = int((changes > 0).sum())
+    return (
+        f"Steps to the next larger model of a family that raise the mean score: {up} of {len(changes)}; about half "
+        "would be chance."
+    )
+
+
+def scored(study: str, scores: pd.DataFrame) -> list[str]:
+    """Count what has a score: `scores` has suite, model and mean (0 to 1, or nan). Nothing is told where none has."""
+    known = scores.dropna(subset="mean")
+    models, suites = counted(known["model"].nunique(), "model"), counted(known["suite"].nunique(), "suite")
+    return [f"Study {study} has scores of {models} in {suites}."] if len(known) else []
+
+
+def decisive(useful: pd.DataFrame) -> list[str]:
+    """Say how decisive the labels of each suite are.
+
+    Parameters
+    ----------
+    useful : DataFrame
+        A row a suite: suite_title, models (int), decisive, lowest, highest (0 to 1) and mostly_ambiguous (models).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite.
+    """
+    told = []
+    for row in useful.itertuples():
+        if row.models == 1:
+            told.append(f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive.")
+            continue
+        told.append(
+            f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({row.lowest:.0%} to"
+            f" {row.highest:.0%} by model); models that are ambiguous more often than not: {row.mostly_ambiguous} of"
+            f" {row.models}."
+        )
+    return told
+
+
+def empty_replies(blank: pd.DataFrame, policy: str) -> list[str]:
+    """Count the empty replies, and say what another reading of them can move.
+
+    Parameters
+    ----------
+    blank : DataFrame
+        A row a suite and model: n (other replies with a label), empty, ar_as_decisive and ar_as_ambiguous (0 to 1).
+    policy : str
+        How the study reads them.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
+    empty, total = int(blank["empty"].sum()), int((blank["n"] + blank["empty"]).sum())
+    told = [f"Empty replies: {empty:,} of {total:,} that are empty or have a label."]
+    if not empty:
+        return told
+    span = (blank["ar_as_ambiguous"] - blank["ar_as_decisive"]).max()
+    return [*told, f"The study reads them as '{policy}'; another reading can move a model's AR by at most {span:.3f}."]
+
+
+def over_refusal(benign: pd.DataFrame) -> str:
+    """Count the refusals of benign controls: `benign` has refused and n (replies of which it is known), by model."""
+    refused, n = int(benign["refused"].sum()), int(benign["n"].sum())
+    return f"Refusals among the labelled replies to benign controls of which the judge tells: {refused:,} of {n:,}."
+
+
+def rank_ranges(ranges: pd.DataFrame) -> list[str]:
+    """Say how far ranks move over the treatments.
+
+    Parameters
+    ----------
+    ranges : DataFrame
+        A row a suite and model: suite_title, model_name and range (in ranks).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite.
+    """
+    told = []
+    for title, group in ranges.groupby("suite_title"):
+        most = group["range"].max()
+        if most > 0:
+            first, *others = group.loc[group["range"] == most, "model_name"]
+            more = f" and {counted(len(others), 'other')}" if others else ""
+            mean = f"a model's rank moves by {group['range'].mean():.1f} places on average"
+            told.append(f"{title}: {mean}, and by {most:.1f} at most ({first}{more}).")
+        elif len(group) > 1:
+            told.append(f"{title}: no model's rank moves.")
+    return told
+
+
+def pair_orders(orders: pd.DataFrame) -> list[str]:
+    """Count the pairs of models whose order holds.
+
+    Parameters
+    ----------
+    orders : DataFrame
+        A row a suite: suite_title, pairs, strict and disjoint (int).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite.
+    """
+    return [
+        f"{row.suite_title}: pairs of models that keep their order whatever common value an ambiguous label has:"
+        f" {row.strict} of {row.pairs}; when each model may be read its own way: {row.disjoint}."
+        for row in orders.itertuples()
+    ]
+
+
+def rank_sets(sets: pd.DataFrame) -> list[str]:
+    """Say what the worst case leaves open in each suite with rates of two models or more.
+
+    Parameters
+    ----------
+    sets : DataFrame
+        A row a suite and model: suite_title, lower, upper (0 to 1), best_rank and worst_rank.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
+    told = []
+    for title, group in sets.groupby("suite_title"):
+        width = (group["upper"] - group["lower"]).mean()
+        places = (group["worst_rank"] - group["best_rank"] + 1).mean()
+        if len(group) > 1:
+            left = f"{places:.1f} of {len(group)} ranks open"
+            told.append(f"{title}: the interval is {width:.2f} wide on average and leaves {left}.")
+    return told
+
+
+def far_moves(scores: pd.DataFrame) -> list[str]:
+    """Count the models that move far when the mean is discounted, in suites where one can.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        A row a suite and model: suite_title and change (in ranks).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
+    return [
+        f"{title}: models that move {FAR} ranks or more when the mean is discounted:"
+        f" {int((group['change'].abs() >= FAR).sum())} of {len(group)}."
+        for title, group in scores.groupby("suite_title")
+        if len(group) > FAR
+    ]

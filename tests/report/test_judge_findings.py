@@ -1,0 +1,27 @@
+"""Sentences about the letters of multiple choice, from frames made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from slmsafety.report import judge_findings as told
+
+
+def test_letters_have_a_range_over_models_or_the_numbers_of_the_only_one():
+    rows = pd.DataFrame({"suite_title": "B", "reading": "exact", "accuracy": [0.5, 0.25], "unmapped": [0.0, 0.4]})
+    assert told.letters(rows) == [
+        "B, exact reading: accuracy lies between 0.25 and 0.50, and 0% to 40% of a model's replies name no letter."
+    ]
+    assert told.letters(rows.tail(1)) == [
+        "B, exact reading: accuracy is 0.25, and 40% of the model's replies name no letter."
+    ]
+
+
+def test_formulas_are_compared_where_both_have_replies():
+    bias = pd.DataFrame({"suite": "b", "model": list("mmnn"), "reading": "exact", "formula": ["HELM", "Parrish"] * 2})
+    bias["disambiguated"] = [0.5, 0.25, 0.1, np.nan]
+    differ, without = told.bias_formulas(bias)
+    assert differ.endswith("by up to 0.25.") and without.endswith("there: 1 of 2.")
+    assert len(told.bias_formulas(bias.head(2))) == len(told.bias_formulas(bias.tail(2))) == 1
+    assert told.bias_formulas(bias.head(0)) == []

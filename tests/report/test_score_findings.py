@@ -1,0 +1,107 @@
+"""Sentences about scores and ranks, from frames made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slmsafety.report import score_findings as told
+
+
+def test_what_a_study_covers_is_told_in_right_numbers():
+    sizes = pd.DataFrame({"prompts": [1200, 0], "controls": [1, 0], "choices": [0, 40]})
+    assert told.covered("s", sizes, 3) == [
+        "Study s covers 2 suites with 1,200 prompts to refuse, 1 benign control and 40 multiple-choice items.",
+        "3 models on every prompt to refuse, one reply each, would make 3,600 replies.",
+    ]
+    one = pd.DataFrame({"prompts": [1], "controls": [0], "choices": [0]})
+    assert told.covered("s", one, 1) == [
+        "Study s covers 1 suite with 1 prompt to refuse and 0 benign controls.",
+        "1 model on every prompt to refuse, one reply each, would make 1 reply.",
+    ]
+    assert len(told.covered("s", one.assign(prompts=0, controls=8), 3)) == 1
+
+
+def test_rows_that_could_not_be_judged_are_pointed_to_where_there_are_some():
+    coverage = pd.DataFrame({"ok": [3, 4], "unparsed": [1, 0], "rows": [4, 4]})
+    assert told.judged(coverage) == "Rows that could be judged: 7 of 8; the others are listed by status above."
+    assert told.judged(coverage.tail(1)) == "Rows that could be judged: 4 of 4."
+    assert told.judged(coverage.drop(columns="ok")).startswith("Rows that could be judged: 0 of 8;")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("run", "slmsafety noise"), ("imported", "elsewhere"), ("published", "paper")]
+)
+def test_a_noise_floor_is_advised_where_it_can_be_measured(kind, why):
+    assert why in told.no_noise("s", kind)
+
+
+def test_the_agreement_of_suites_has_its_range_and_its_numbers_of_models():
+    pairs = pd.DataFrame({"tau": [0.5, -0.25], "n": [12, 10]})
+    assert told.rank_agreement(pairs) == (
+        "Tau-b between suites lies between -0.25 and 0.50 (n = 10 to 12 models); 1 would be the same order."
+    )
+    few = "Tau-b between the two suites is 0.50 (n = 9 models); with so few models that says nothing."
+    assert told.rank_agreement(pairs.head(1).assign(n=9)) == few
+
+
+def test_steps_up_are_counted():
+    assert "mean score: 1 of 3;" in told.size_steps(pd.Series([0.1, -0.1, 0.0]))
+
+
+def test_only_models_with_a_score_are_counted():
+    scores = pd.DataFrame({"suite": list("aab"), "model": list("mnm"), "mean": [0.5, np.nan, 1.0]})
+    assert told.scored("s", scores) == ["Study s has scores of 1 model in 2 suites."]
+    assert told.scored("s", scores.assign(mean=np.nan)) == []
+
+
+def test_a_single_model_has_no_average():
+    row = {"suite_title": "A", "decisive": 0.75, "lowest": 0.5, "highest": 1.0, "mostly_ambiguous": 1}
+    assert told.decisive(pd.DataFrame([row | {"models": 1}])) == ["A: 75% of the labels are decisive."]
+    assert told.decisive(pd.DataFrame([row | {"models": 2}])) == [
+        "A: 75% of the labels are decisive on average (50% to 100% by model);"
+        " models that are ambiguous more often than not: 1 of 2."
+    ]
+
+
+def test_another_reading_of_empty_replies_is_told_where_there_are_some():
+    blank = pd.DataFrame({"n": [5, 1], "empty": [5, 0], "ar_as_decisive": [0.1, 0.2], "ar_as_ambiguous": [0.6, 0.2]})
+    assert told.empty_replies(blank, "missing") == [
+        "Empty replies: 5 of 11 that are empty or have a label.",
+        "The study reads them as 'missing'; another reading can move a model's AR by at most 0.500.",
+    ]
+    assert told.empty_replies(blank.tail(1), "missing") == ["Empty replies: 0 of 1 that are empty or have a label."]
+
+
+def test_refusals_are_of_the_replies_that_the_judge_tells_of():
+    assert told.over_refusal(pd.DataFrame({"refused": [1, 2], "n": [4, 6]})).endswith("the judge tells: 3 of 10.")
+
+
+def test_the_models_whose_rank_moves_most_are_told():
+    ranges = pd.DataFrame({"suite_title": list("aaabbc"), "model_name": list("xyzxyx"), "range": [2.0, 2, 0, 0, 0, 0]})
+    assert told.rank_ranges(ranges) == [
+        "a: a model's rank moves by 1.3 places on average, and by 2.0 at most (x and 1 other).",
+        "b: no model's rank moves.",
+    ]
+
+
+def test_firm_pairs_are_counted():
+    orders = pd.DataFrame({"suite_title": ["a"], "pairs": [3], "strict": [2], "disjoint": [1]})
+    (said,) = told.pair_orders(orders)
+    assert "has: 2 of 3;" in said and said.endswith("own way: 1.")
+
+
+def test_what_must_be_so_is_not_told():
+    sets = pd.DataFrame(
+        {"suite_title": list("aab"), "lower": 0.25, "upper": 0.5, "best_rank": 1, "worst_rank": [2, 2, 1]}
+    )
+    assert told.rank_sets(sets) == ["a: the interval is 0.25 wide on average and leaves 2.0 of 2 ranks open."]
+    moves = pd.DataFrame({"suite_title": list("aaaabbb"), "change": [3.0, -3, 1, -1, 0, 0, 0]})
+    assert told.far_moves(moves) == ["a: models that move 3 ranks or more when the mean is discounted: 2 of 4."]
+
+
+def test_first_in_a_suite_is_told_where_two_models_have_a_rank():
+    ranked = pd.DataFrame({"suite_title": list("aabb"), "model_name": list("mnmn"), "rank": [1.5, 1.5, 1, np.nan]})
+    assert told.ranked_first(ranked) == ["Ranked first by the mean score: a: m, n."]
+    assert told.ranked_first(ranked.tail(2)) == []
