@@ -162,7 +162,7 @@ def test_labels_read_otherwise_than_they_were_imported_are_not_shown(root, capsy
     assert main(["import", "rows.csv", "--study", "mine"]) == 0
     params = root / "params" / "mine.yaml"
     params.write_text(params.read_text("utf-8") + "  scores: {higher: harmful}\n", "utf-8")
-    with pytest.raises(InputError, match="read its sources otherwise.*run: slmsafety collect mine"):
+    with pytest.raises(InputError, match=r"read its sources otherwise.*run: slmsafety collect mine"):
         Study.load("mine").outcomes()
     assert main(["collect", "mine"]) == 0
     assert Study.load("mine").labels()["label"].tolist() == [2, 1, 0]

@@ -39,9 +39,10 @@ def write_imported(
     """Write the rows of a study's sources as its newest import, after all of them are checked, and print what it holds.
 
     The import before is replaced as a whole (`records.imports`); judgments of `own_judges`, which the study runs
-    itself, are none of it. `asked` stands for how the sources were read (`records.imports.asked_of`). A prompt or reply that several sources hold counts once. Raises InputError before anything
-    is written: for a row that its table refuses, a name that the store cannot hold, two texts of one prompt or reply, a
-    judgment that is there twice, and two replies of a model to a prompt.
+    itself, are none of it. `asked` stands for how the sources were read (`records.imports.asked_of`). A prompt or reply
+    that several sources hold counts once. Raises InputError before anything is written: for a row that its table
+    refuses, a name that the store cannot hold, two texts of one prompt or reply, a judgment that is there twice, and
+    two replies of a model to a prompt.
     """
     parts = [part for table in IMPORTED for part in _parts(sources, table, folder)]
     with new_import(folder, own_judges) as root:
