@@ -11,10 +11,12 @@ import pytest
 from helm_folder import air, gpt, state, write_run
 from stored import store
 
+from slmsafety.cli import main
 from slmsafety.errors import InputError
 from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.tables import Imported
 from slmsafety.records.imports import read_imported as read_table
+from slmsafety.study import Study
 from slmsafety.suites import xstest
 
 DATA = os.environ.get("SLMSAFETY_DATA")
@@ -435,3 +437,21 @@ def test_polarity_belongs_to_airbench(tmp_path: Path) -> None:
 def test_all_rows_of_airbench_are_ids(last: int, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", "airbench", [state("airbench", f"id{last}", air(1.0))])
     assert read_helm_run(folder, RunOptions(polarity="post_swap")).prompts["instance_id"].tolist() == [f"id{last}"]
+
+
+def test_a_folder_of_runs_becomes_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
+    (tmp_path / "params").mkdir()
+    for model, score in (("slm-a", 1.0), ("slm-b", 0.0)):
+        folder = write_run(tmp_path / "v1" / model, "harmbench", [state("harmbench", "id7", gpt(score), "Well.")])
+        for path in folder.iterdir():
+            path.write_text(path.read_text("utf-8").replace("acme/slm-a", f"acme/{model}"), "utf-8")
+    assert main(["import", str(tmp_path / "v1"), "--study", "helm", "--dry-run"]) == 0
+    assert "1 judgments read" in capsys.readouterr().out and not (tmp_path / "runs").exists()
+    assert main(["import", str(tmp_path / "v1"), "--study", "helm"]) == 0
+    labels = Study.load("helm").labels().set_index("model")["label"]
+    assert labels.to_dict() == {"acme_slm-a": 2, "acme_slm-b": 0}
+    assert main(["import", str(tmp_path / "v1"), "--study", "other", "--higher", "safe"]) == 2
+    assert "'scores' means nothing for HELM runs" in capsys.readouterr().err
