@@ -147,6 +147,22 @@ def test_a_live_study_runs_through_every_notebook_on_demand(root, monkeypatch, c
     assert not (root / "paper/numbers.tex").exists() or "slmTiny" not in (root / "paper/numbers.tex").read_text()
 
 
+def test_a_kernel_that_is_killed_is_named_and_the_others_go_on(root, tmp_path, monkeypatch, capsys):
+    killed = tmp_path / "killed"
+    shutil.copytree(root / "params", killed / "params")
+    (killed / "notebooks").mkdir()
+    for name, source in (("00_killed", "import os; os.kill(os.getpid(), 9)"), ("01_whole", "1")):
+        cells = [nbformat.v4.new_code_cell(source)]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        nbformat.write(notebook, killed / f"notebooks/{name}.ipynb")
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(killed))
+    assert execute(["published"]) == 1
+    said = capsys.readouterr()
+    assert "00_killed.ipynb on published: its kernel ended: " in said.err and "1 notebook(s) failed" in said.err
+    assert "build/published/01_whole.ipynb" in said.out
+
+
 def test_a_failing_notebook_is_named_and_exits_1(root, tmp_path, monkeypatch, capsys):
     broken = tmp_path / "broken"
     shutil.copytree(root / "params", broken / "params")

@@ -50,6 +50,10 @@ def execute(studies: list[str]) -> int:
                 print(f"the executed notebook shows where: {target.relative_to(study.root)}", file=sys.stderr)
                 failed[f"{notebook.name} on {study.name}"] = error.ename
                 continue
+            except RuntimeError as error:  # a kernel that does not start, or that is killed (out of memory)
+                print(one_line(f"{notebook.name} on {study.name}: its kernel ended: {error}"), file=sys.stderr)
+                failed[f"{notebook.name} on {study.name}"] = type(error).__name__
+                continue
             print(f"{study.name}: {target.relative_to(study.root)} ({time.monotonic() - started:.0f} s)", flush=True)
         for kind in ("figures", "paper/figures", "paper/tables"):
             files = sorted((study.root / kind / study.name).glob("*"))
