@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.cache_utils import DynamicLayer
 
+from slmsafety.errors import InputError
 from slmsafety.generation import decoding
 from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.render import render
@@ -140,3 +143,16 @@ def test_new_tokens_are_written_behind_the_old_ones_without_a_copy(
         lambda layer, keys, *rest, **more: (copying if keys.shape[2] == 1 else update)(layer, keys, *rest, **more),
     )
     assert len(next(steps)) == 2
+
+
+@pytest.mark.parametrize(("weight", "dtype"), [(float("nan"), torch.float32), (6e4, torch.float16)])
+def test_logits_that_are_no_numbers_stop_the_model(weight: float, dtype: torch.dtype) -> None:
+    """In float16 a large weight overflows to infinity; the replies of such a model were empty ones."""
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=32, tie_word_embeddings=False, **shape)).to(dtype).eval()
+    config = DecodeConfig(4, [31], 0)
+    assert len(next(decode(model, [[1, 2, 3]], config, BatchLimits(1)))) == 1
+    torch.nn.init.constant_(model.model.norm.weight, 6e4 if dtype == torch.float16 else 1)
+    torch.nn.init.constant_(model.lm_head.weight, weight)
+    with pytest.raises(InputError, match="the logits of replies are nan or infinite in float"):
+        list(decode(model, [[1, 2, 3]], config, BatchLimits(1)))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slmsafety.errors import InputError
 from slmsafety.metrics import fluency
 from slmsafety.metrics.fluency import perplexities
 from slmsafety.models.load import LoadedModel
@@ -109,3 +112,10 @@ def test_replies_of_others_by_the_real_model(smollm2: LoadedModel, data: Path) -
             loss = smollm2.model(ids, labels=ids).loss.item()  # the mean over the tokens after the first
         expected.append(math.exp(loss))
     assert [each.perplexity for each in perplexities(texts, smollm2)] == pytest.approx(expected, rel=1e-4)
+
+
+def test_losses_that_are_no_numbers_are_refused(tiny_gpt2: LoadedModel) -> None:
+    broken = replace(tiny_gpt2, model=copy.deepcopy(tiny_gpt2.model))
+    torch.nn.init.constant_(broken.model.transformer.ln_f.weight, float("nan"))
+    with pytest.raises(InputError, match="the losses behind perplexity are nan or infinite in float32"):
+        perplexities(["Two words."], broken)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import dynamic_module_utils
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM, dynamic_module_utils
 
 from slmsafety.errors import InputError
 from slmsafety.models.cards import card
@@ -198,3 +199,41 @@ def test_hub_id_is_loaded_at_the_commit_that_is_recorded(tiny_gguf: Path, cache:
     assert lines[3].startswith("hub id someone/absent, revision main: cannot be loaded (")
     assert lines[4].startswith("hub id someone/tiny, revision v2: cannot be loaded (")
     assert len(lines) == 5
+
+
+def _without(folder: Path, *names: str) -> None:
+    weights = load_file(folder / "model.safetensors")
+    for name in names:
+        del weights[name]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_a_checkpoint_without_some_weights_is_refused_by_name(tiny_gguf: Path, cache: Path, tmp_path: Path) -> None:
+    """transformers fills them with random numbers and goes on."""
+    folder = tmp_path / "part"
+    shutil.copytree(from_gguf(tiny_gguf), folder)
+    assert load_causal_lm(Source(folder=folder)).dtype == "float32"
+    name = next(name for name in load_file(folder / "model.safetensors") if "mlp" in name)
+    _without(folder, name)
+    with pytest.raises(InputError, match=rf"folder {folder}: its checkpoint lacks 1 weight\(s\).*random: {name}"):
+        load_causal_lm(Source(folder=folder))
+
+
+def test_a_tied_output_layer_is_not_missing(tmp_path: Path, tiny_gguf: Path, cache: Path) -> None:
+    folder = tmp_path / "tied"
+    shutil.copytree(from_gguf(tiny_gguf), folder)
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        tie_word_embeddings=True,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    assert "lm_head.weight" not in load_file(folder / "model.safetensors")
+    load_causal_lm(Source(folder=folder))
+    config.tie_word_embeddings = False
+    config.save_pretrained(folder)
+    with pytest.raises(InputError, match=r"lm_head\.weight"):
+        load_causal_lm(Source(folder=folder))

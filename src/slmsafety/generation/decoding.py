@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedModel,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from slmsafety.models.finite import refuse_endless
 
 # Leaving copies the cache of the rows that stay, so that finished rows wait until they are an eighth of the batch.
 _LEAVING = 1 / 8
@@ -58,6 +67,11 @@ def decode(
     list of (int, list of int)
         The rows that have finished since the last list: the index in `prompts`, and the new ids before the first end
         token (`config.max_new_tokens` of them where none came).
+
+    Raises
+    ------
+    InputError
+        For logits that are nan or infinite.
     """
     parts: list[tuple[_Batch, list[int]]] = []
     start = 0
@@ -142,6 +156,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
             cache=batch.cache,
             generation_config=greedily,
             stopping_criteria=stop,
+            logits_processor=LogitsProcessorList([_Finite(str(model.dtype).removeprefix("torch."))]),
         )
     ids, cache = output.sequences, output.cache
     added = ids.shape[1] - batch.ids.shape[1]
@@ -242,6 +257,17 @@ class _SomeEnded(StoppingCriteria):
         new = input_ids[:, self.start :]
         ended = torch.isin(new, torch.tensor(self.eos_token_ids, dtype=new.dtype, device=new.device)).any(dim=1)
         return (ended.float().mean() >= _LEAVING).expand(len(ended))
+
+
+class _Finite(LogitsProcessor):
+    """Refuses logits of which the largest is no number: the token that is taken for it means nothing."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any) -> Any:
+        refuse_endless(scores.amax(dim=-1), "the logits of replies", self.dtype)
+        return scores
 
 
 def _before_end(new: list[int], eos: set[int]) -> list[int]:

@@ -18,6 +18,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from slmsafety.metrics.tokens import token_ids
+from slmsafety.models.finite import refuse_endless
 from slmsafety.models.load import LoadedModel
 
 MAX_WINDOW = 1024
@@ -116,4 +117,6 @@ def _losses(batch: list[_Window], loaded: LoadedModel) -> list[float]:
     for row, (tokens, first) in enumerate(batch):  # row by row: the softmax of all would take as much memory again
         scores = logits[row, first - 1 : len(tokens) - 1].float()
         losses.append(cross_entropy(scores, inputs[row, first : len(tokens)], reduction="sum"))
-    return [float(loss) for loss in torch.stack(losses).tolist()]
+    summed = torch.stack(losses)
+    refuse_endless(summed, "the losses behind perplexity", loaded.dtype)
+    return [float(loss) for loss in summed.tolist()]

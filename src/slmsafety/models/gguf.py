@@ -23,7 +23,7 @@ from transformers.integrations.gguf.reader import read_gguf_metadata
 from slmsafety.errors import InputError
 from slmsafety.models.packages import GEMMA3_BASE, check_sha256, missing, package, package_folder
 from slmsafety.models.quiet import quiet
-from slmsafety.models.source import DEQUANTISER, unavailable
+from slmsafety.models.source import DEQUANTISER, refuse_missing_weights, unavailable
 from slmsafety.paths import cache_folder
 from slmsafety.records.ids import file_sha256
 
@@ -91,9 +91,15 @@ def _dequantise(gguf: Path, folder: Path) -> None:
             _split_as_trained(tokenizer, gguf)
             tokenizer.save_pretrained(folder)
             # Without dequantize=True the model keeps a quantiser that refuses to be saved.
-            model = AutoModelForCausalLM.from_pretrained(
-                location, gguf_file=name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                location,
+                gguf_file=name,
+                dtype=torch.float32,
+                quantization_config=GgufConfig(dequantize=True),
+                output_loading_info=True,
             )
+            model, found = loaded
+            refuse_missing_weights(str(gguf), found["missing_keys"])
             model.save_pretrained(folder)
     except InputError:
         raise

@@ -13,7 +13,7 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.models.gguf import from_gguf, from_package
 from slmsafety.models.packages import GEMMA3_BASE, SMOLLM2
 from slmsafety.models.quiet import quiet
-from slmsafety.models.source import Source, hub_commit, unavailable
+from slmsafety.models.source import Source, hub_commit, refuse_missing_weights, unavailable
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -63,7 +63,8 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     Raises
     ------
     InputError
-        When the dtype is unknown or the source cannot be loaded, with the reason.
+        When the dtype is unknown or the source cannot be loaded, with the reason, and for a checkpoint that lacks
+        weights.
 
     Notes
     -----
@@ -77,18 +78,21 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(location, revision=commit, trust_remote_code=trust)
-            model: Any = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 location,
                 revision=commit,
                 dtype=DTYPES[dtype],
                 use_safetensors=True if source.weights == "safetensors" else None,
                 weights_only=True,
                 trust_remote_code=trust,
+                output_loading_info=True,
             )
     except Exception as error:  # the parsers of its files raise anything; tokenizers raises Exception itself
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
             raise
         raise unavailable(str(source), error) from error
+    model, found = loaded
+    refuse_missing_weights(str(source), found["missing_keys"])
     _prepare(tokenizer, model)
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     return LoadedModel(model, tokenizer, revision, dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from slmsafety.records.ids import file_sha256
 
 # Raise it when models.gguf would write other weights or another tokenizer for the same file.
 DEQUANTISER = 1
+_SHOWN = 3
 _ORIGINS = ("package", "folder", "gguf", "hub", "endpoint")
 # Keys that only some origins can have.
 _BELONGS = {
@@ -158,3 +160,11 @@ def unavailable(what: str, error: Exception) -> InputError:
     """Return the one-line error for a model that transformers could not load."""
     reason = str(error).strip().splitlines() or ["no reason given"]
     return InputError(f"{what}: cannot be loaded ({type(error).__name__}): {reason[0].strip()}")
+
+
+def refuse_missing_weights(source: str, missing: Collection[str]) -> None:
+    """Raise InputError for a checkpoint that lacks weights: they would be random. Tied weights are not among them."""
+    if missing:
+        names = sorted(missing)
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        raise InputError(f"{source}: its checkpoint lacks {len(names)} weight(s), which would be random: {shown}")

@@ -12,6 +12,7 @@ from slmsafety.errors import InputError, unknown
 from slmsafety.judging.guards.prompt_format import Encoded, Layout, chat_layout, encode, text_layout
 from slmsafety.judging.parsers.guard_outputs import NATIVE_JUDGES
 from slmsafety.models.engine import transformers_engine
+from slmsafety.models.finite import refuse_endless
 from slmsafety.models.load import LoadedModel
 from slmsafety.models.tokens import eos_token_ids
 from slmsafety.records.ids import text_id
@@ -142,7 +143,9 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], max_new_tokens: int) ->
                 use_cache=True,
                 logits_to_keep=1,
             )
-            chosen = output.logits[:, -1].float().argmax(-1)
+            logits = output.logits[:, -1].float()
+            refuse_endless(logits.amax(dim=-1), "the logits of the judge", loaded.dtype)
+            chosen = logits.argmax(-1)
             ended |= torch.isin(chosen, ends.to(model.device))
             new.append(chosen)
             step, cache, positions = chosen[:, None], output.cache, positions[:, -1:] + 1
