@@ -124,9 +124,9 @@ if page.has("baseline_confusion"):
     both = lab.labels().merge(lab.human_labels(), on=["suite", "instance_id", "model", "sample"])
     both = both[both["expected"] == "refuse"]
     usable = both[both["matches"] & both["status"].eq("ok") & both["label"].notna()]
-    counts = confusion(usable["human"], usable["label"])
-    result = agreement(counts)
-    page.table("baseline_confusion", confusion_frame(counts, "hand label", "judge"), {"percent": ".1f"})
+    crossed = confusion(usable["human"], usable["label"])
+    result = agreement(crossed)
+    page.table("baseline_confusion", confusion_frame(crossed, "hand label", "judge"), {"percent": ".1f"})
 
 # %%
 if page.has("baseline_confusion"):

@@ -46,6 +46,25 @@ def code_problems(source: str) -> list[str]:
     return problems
 
 
+def shadowing(sources: list[str]) -> list[str]:
+    """The names that a notebook imports and also assigns: a later cell would call what an earlier one has put there."""
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    names = [alias for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names]
+    imported = {(alias.asname or alias.name).split(".")[0] for alias in names}
+    inner = {
+        id(target)
+        for node in nodes
+        if isinstance(node, ast.comprehension)  # has names of its own
+        for target in ast.walk(node.target)
+    }
+    assigned = {
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in inner
+    }
+    return sorted(imported & assigned)
+
+
 def state_problems(notebook: nbformat.NotebookNode) -> list[str]:
     """What a run left in a notebook, and a header that names another kernel than python3."""
     problems = []
@@ -229,3 +248,13 @@ def test_what_a_run_leaves_behind_is_found(sound, change, problem):
     change(notebook)
     nbformat.write(notebook, ipynb)
     assert pair_problems(sound)[0] == problem
+
+
+@pytest.mark.parametrize("pair", pairs(NOTEBOOKS), ids=lambda pair: pair.name)
+def test_no_cell_puts_something_else_under_an_imported_name(pair):
+    notebook = jupytext.read(pair.with_suffix(".py"))
+    assert shadowing([cell.source for cell in notebook.cells if cell.cell_type == "code"]) == []
+
+
+def test_a_shadowed_import_is_found():
+    assert shadowing(["from a import counts, b", "counts = b(1)\n[b for b in ()]", "for c in (): pass"]) == ["counts"]
