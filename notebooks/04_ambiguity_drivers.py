@@ -80,10 +80,10 @@ if page.has("fig5_associations", "table_associations"):
 
 # %%
 if page.has("association_checks", "association_intervals"):
-    checks = association_checks.association_checks(means, rng)
-    page.figure("association_checks", draw.association_checks(checks))
-    page.table("association_intervals", checks)
-    page.say(*findings.checks(checks))
+    held = association_checks.association_checks(means, rng)
+    page.figure("association_checks", draw.association_checks(held))
+    page.table("association_intervals", held)
+    page.say(*findings.checks(held))
 
 # %% [markdown]
 # ## At equal model and suite
