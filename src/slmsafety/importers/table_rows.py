@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ def read_rows(cells: Cells, layout: Layout, constants: dict[str, str]) -> pd.Dat
     if "instance_id" not in layout.known:
         rows["instance_id"] = _ids_by_text(rows["prompt"], cells)
     for name in REQUIRED[:-1] if not layout.judges else REQUIRED[:-2]:
-        _refuse(rows[name].eq(""), cells, lambda row, name=name: f"has no {name}")  # type: ignore[misc]
+        _refuse(rows[name].eq(""), cells, f"has no {name}")
     rows["sample"] = _samples(rows["sample"], cells, "sample" in layout.known)
     rows["refused"] = _refusals(rows["refused"], cells)
     rows["status"] = closed(rows["status"].mask(rows["status"].eq(""), "ok"), STATUSES, "status", cells.place)
@@ -82,14 +82,13 @@ def _column(name: str, cells: Cells, layout: Layout, constants: dict[str, str]) 
     return column.str.strip()
 
 
-def _refuse(wrong: pd.Series, cells: Cells, says: Callable[[int], str]) -> None:
+def _refuse(wrong: pd.Series, cells: Cells, problem: str) -> None:
     if wrong.any():
-        row = int(wrong.to_numpy().argmax())
-        raise InputError(f"{cells.place(row)} {says(row)}")
+        raise InputError(f"{cells.place(int(wrong.to_numpy().argmax()))} {problem}")
 
 
 def _ids_by_text(prompts: pd.Series, cells: Cells) -> pd.Series:
-    _refuse(prompts.str.strip().eq(""), cells, lambda row: "has neither an instance_id nor a prompt")
+    _refuse(prompts.str.strip().eq(""), cells, "has neither an instance_id nor a prompt")
     return prompts.map({prompt: text_id(prompt) for prompt in prompts.unique()}).astype("str")
 
 
@@ -99,11 +98,9 @@ def _samples(column: pd.Series, cells: Cells, is_given: bool) -> pd.Series:
     written = {text: plain(text) for text in column.unique()}  # 1.0 is 1, as pandas writes a column with gaps
     numbers = {text: int(found) for text, found in written.items() if found.isdigit() and len(found) < 11}
     numbers = {text: number for text, number in numbers.items() if number < _MOST_SAMPLES}
-    _refuse(
-        ~column.isin(numbers),
-        cells,
-        lambda row: f"has sample '{column.iloc[row]}'; valid: whole numbers from 0, one for each reply to a prompt",
-    )
+    for text in column[~column.isin(numbers)].head(1):
+        valid = "whole numbers from 0, one for each reply to a prompt"
+        _refuse(column.eq(text), cells, f"has sample '{text}'; valid: {valid}")
     return column.map(numbers).astype("Int64")
 
 

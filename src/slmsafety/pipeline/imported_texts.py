@@ -14,7 +14,7 @@ from slmsafety.params.study import StudyParams
 from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.texts import ImportedTexts, imported_judges, own_judges
 from slmsafety.records.ids import content_id
-from slmsafety.records.imports import asked_of, import_root, read_imported
+from slmsafety.records.imports import asked_of, read_imported
 from slmsafety.records.schema import OWN_METRICS, PROMPT_KEY, PROMPT_METRICS, PROMPTS
 from slmsafety.records.store import partitions
 
@@ -46,15 +46,17 @@ def check_names(params: StudyParams, models: Collection[str], judges: frozenset[
 
 
 def asked(params: StudyParams) -> str:
-    """Return what stands for how a study's sources are read: it changes when a label could come out otherwise."""
+    """Return what stands for how a study's sources are read: it changes when a label could come out otherwise.
+
+    Of the policy for empty replies only what an import does by it counts; a release of HELM has its own for AirBench.
+    """
     sources = params.model_dump(mode="json", include=_READ_BY)
     return content_id({**sources, "judges_empty": [sends_empty(params.empty, suite) for suite in ("airbench", "sst")]})
 
 
 def check_asked(run: Run) -> None:
-    """Raise InputError where the newest import was made when the parameters read its sources in another way."""
-    root = import_root(run.folder)
-    before = asked_of(root) if root else ""
+    """Raise InputError where the import that is read was made when the parameters read its sources in another way."""
+    before = asked_of(run.texts.opened.root) if isinstance(run.texts, ImportedTexts) else ""
     if before not in ("", asked(run.params)):
         raise InputError(
             f"study {run.params.name} was imported when its parameters read its sources otherwise ("

@@ -34,7 +34,7 @@ IMPORTED = (PROMPTS, RESPONSES, JUDGMENTS)
 """The tables that an import holds; all others are the study's own work."""
 
 ASKED = "asked"
-"""The file of an import that stands for how its sources were read; an import without it was read as anybody asks."""
+"""The file of an import that stands for how its sources were read; where it is not there, nothing is known of that."""
 _LOCK = ".lock"
 _PARTIAL = ".partial-"
 

@@ -32,8 +32,7 @@ class StudyTables:
         `columns` are read beside the key, of some `suites` (all where None). Raises InputError for an unknown table or
         column, and where an import was made when the parameters read its sources otherwise.
         """
-        if self._run.params.kind == "imported":
-            check_asked(self._run)
+        check_asked(self._run)
         parts = [part for part in self._counted(name) if suites is None or part.names[0] in suites]
         table = TABLES[name]
         wanted = list(dict.fromkeys([*table.key, *(table.columns if columns is None else columns)]))
