@@ -92,19 +92,26 @@ PROMPTS = Table(
     ("suite",),
     defaults={"group": Default("instance_id")},
 )
+# `answer_start` and `answer_end` are the characters of the part that answers; missing where the whole reply does.
 RESPONSES = Table(
     "responses",
     REPLY_KEY,
     {
         **_REPLY_KINDS,
         "response": "text",
+        **dict.fromkeys(("answer_start", "answer_end"), "int"),
+        "language": "text",
         **dict.fromkeys(("prompt_tokens", "output_tokens"), "int"),
         "finish_reason": "text",
         "prompt_truncated": "bool",
         "meta": "text",
     },
     ("suite", "model"),
-    defaults=_ONE_SAMPLE,
+    defaults={
+        **_ONE_SAMPLE,
+        **dict.fromkeys(("answer_start", "answer_end"), Default("instance_id", constant=pd.NA)),
+        "language": Default("instance_id", constant="und"),
+    },
 )
 JUDGMENTS = Table(
     "judgments",
