@@ -137,7 +137,8 @@ def test_the_answer_ends_where_another_turn_begins(turn):
 
 
 @pytest.mark.parametrize(
-    "before", [PROMPT, PROMPT.replace(" ", "\n "), f"**{PROMPT}**\n", f'"{PROMPT}"', f"# {PROMPT}\n", f"Question: {PROMPT}"]
+    "before",
+    [PROMPT, PROMPT.replace(" ", "\n "), f"**{PROMPT}**\n", f'"{PROMPT}"', f"# {PROMPT}\n", f"Question: {PROMPT}"],
 )
 def test_an_echo_of_the_prompt(before):
     assert part(f"{before} {ANSWER}") == ANSWER
@@ -165,7 +166,9 @@ def test_what_is_no_echo_or_nothing_else_is_whole(reply, prompt):
 
 
 def test_an_echo_without_spaces_between_words():
-    assert part("パンはどうやって焼きますか？ まず粉を量ります。", "パンはどうやって焼きますか？") == "まず粉を量ります。"
+    assert (
+        part("パンはどうやって焼きますか。 まず粉を量ります。", "パンはどうやって焼きますか。") == "まず粉を量ります。"
+    )
 
 
 PIECES = st.sampled_from(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 import pandas as pd
@@ -18,6 +19,7 @@ from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.models.load import LoadedModel
 from slmsafety.models.tokens import eos_token_ids
 from slmsafety.records.schema import RESPONSES, typed
+from slmsafety.replies.parts import answer_of_pieces, answer_part
 
 
 class Reply(NamedTuple):
@@ -63,12 +65,14 @@ def generate(
     # Ties keep no trace of the caller's order: a resumed run walks through the rest as the first one would have.
     keys = list(zip(prompts["suite"], prompts["instance_id"], strict=True))
     order = sorted(range(len(keys)), key=lambda row: (-len(rendered[row].ids), keys[row]))
+    texts = dict(zip(keys, prompts["prompt"], strict=True))
     prompts_in_order = [(keys[row], rendered[row]) for row in order]
     for finished in _decoded(loaded, prompts_in_order, settings.max_new_tokens, limits):
         records = []
         for index, new in finished:
             (suite, instance), prompt = prompts_in_order[index]
             reply = _reply(loaded, new, settings.max_new_tokens)
+            answer = _answer(loaded, new, reply.text, texts[suite, instance]) or (None, None)
             records.append(
                 {
                     "suite": suite,
@@ -76,6 +80,8 @@ def generate(
                     "model": job.model_id,
                     "generation_id": job.generation_id,
                     "response": reply.text,
+                    "answer_start": answer[0],
+                    "answer_end": answer[1],
                     "prompt_tokens": len(prompt.ids),
                     "output_tokens": reply.tokens,
                     "finish_reason": reply.finish_reason,
@@ -127,6 +133,18 @@ def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
     text = str(loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
     ended = "stop" if len(new) < max_new_tokens else "length"
     return Reply(text, len(new), ended if text.strip() else "empty")
+
+
+def _answer(loaded: LoadedModel, new: list[int], text: str, prompt: str) -> tuple[int, int] | None:
+    """Return where the answer stands in a reply's text: by its special tokens too, where the text leaves some out."""
+    special, decode = set(loaded.tokenizer.all_special_ids), loaded.tokenizer.decode
+    pieces = [
+        (str(decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)), marks)
+        for marks, ids in groupby(new, key=special.__contains__)
+    ]
+    if "".join(piece for piece, marks in pieces if not marks) != text:  # pieces that are decoded alone read otherwise
+        return answer_part(text, prompt)
+    return answer_of_pieces(pieces, prompt)
 
 
 def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:

@@ -7,7 +7,7 @@ judges see that. Where a base model goes on with another turn of the user, the a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -94,6 +94,34 @@ def answer_part(reply: str, prompt: str = "") -> tuple[int, int] | None:
     if echo is not None and _begins(reply[start:end], words):
         start = echo
     return _trimmed(reply, start, start + _turn(reply[start:end]), reasoned)
+
+
+def answer_of_pieces(pieces: Sequence[tuple[str, bool]], prompt: str = "") -> tuple[int, int] | None:
+    """Return where the answer stands in a reply whose special tokens are known, which its text leaves out.
+
+    Parameters
+    ----------
+    pieces : sequence of (str, bool)
+        The reply in pieces, and whether a piece is a special token, as the mark of a channel may be.
+    prompt : str
+        As in `answer_part`.
+
+    Returns
+    -------
+    (int, int) or None
+        What `answer_part` says of all pieces, counted in the text of those that are no special tokens.
+    """
+    found = answer_part("".join(piece for piece, _ in pieces), prompt)
+    if found is None:
+        return None
+    begins, shown, places = 0, 0, [0, 0]
+    for piece, special in pieces:
+        for which, place in enumerate(found):
+            if place >= begins:
+                places[which] = shown + (0 if special else min(place - begins, len(piece)))
+        begins, shown = begins + len(piece), shown + (0 if special else len(piece))
+    text = "".join(piece for piece, special in pieces if not special)
+    return _trimmed(text, *places, reasoned=True)
 
 
 def answer_parts(replies: Iterable[object], prompts: Iterable[object]) -> pd.DataFrame:
@@ -198,14 +226,16 @@ def _turn(text: str) -> int:
 
     Tags in words after a colon are a dialogue that the reply has announced.
     """
-    ends = [len(text)]
-    for pattern, announced in ((_TURN, ()), (_TURN_IN_WORDS, (":",))):
-        for found in pattern.finditer(text):
-            before = text[: found.start()].rstrip()
-            if before and not before.endswith(tuple(announced)):
-                ends.append(found.start())
-                break
-    return min(ends)
+    end = len(text) + 1
+    while end > len(text):  # what ends a text may stand before a turn
+        end = len(text)
+        for pattern, announced in ((_TURN, ()), (_TURN_IN_WORDS, (":",))):
+            for found in pattern.finditer(text):
+                before = text[: found.start()].rstrip()
+                if before and not before.endswith(tuple(announced)):
+                    text = text[: found.start()]
+                    break
+    return end
 
 
 def _trimmed(reply: str, start: int, end: int, reasoned: bool) -> tuple[int, int] | None:
