@@ -272,7 +272,7 @@ def test_own_judges_on_imported_replies_follow_the_choice(root):
     lines = [
         {"suite": "garden", "instance_id": f"g{n}", "prompt": "How deep do I plant a tulip?", "model": "two"}
         | {"response": form[0].format(prompt="How deep do I plant a tulip?"), "finish_reason": form[1]}
-        | {"judge": "acme", "score": 1.0}
+        | {"judge": "acme", "score": 0.5}
         for n, form in enumerate(FORMS.values())
     ]
     (root / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)))

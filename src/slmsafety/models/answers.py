@@ -48,7 +48,8 @@ def read(text: str, attempts: int) -> Completion | Failure:
         data = json.loads(text)
         choice = data["choices"][0]
         reply = choice["text"] if "text" in choice else choice["message"].get("content")
-        reasoned = any(choice.get("message", {}).get(name) for name in ("reasoning_content", "reasoning"))
+        message = choice.get("message")
+        reasoned = isinstance(message, dict) and any(message.get(name) for name in ("reasoning_content", "reasoning"))
         finish, usage = choice["finish_reason"], data.get("usage") or {}
         counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         names = [data.get(name) for name in ("model", "system_fingerprint")]

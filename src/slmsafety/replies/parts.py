@@ -121,7 +121,7 @@ def answer_of_pieces(pieces: Sequence[tuple[str, bool]], prompt: str = "") -> tu
                 places[which] = shown + (0 if special else min(place - begins, len(piece)))
         begins, shown = begins + len(piece), shown + (0 if special else len(piece))
     text = "".join(piece for piece, special in pieces if not special)
-    return _trimmed(text, *places, reasoned=True)
+    return _trimmed(text, places[0], places[1], reasoned=True)
 
 
 def answer_parts(replies: Iterable[object], prompts: Iterable[object]) -> pd.DataFrame:
