@@ -1,7 +1,8 @@
 """Greedy generation by an OpenAI-compatible server (vLLM, SGLang, TGI, llama.cpp, `transformers serve`).
 
 The template `raw` sends the prompt as it is to /completions; `chat` and `auto` send it as the only turn of a chat,
-since a client cannot see whether the server's tokenizer has a template. A base model therefore needs `raw`.
+since a client cannot see whether the server's tokenizer has a template. A base model therefore needs `raw`. Whether the
+server's template writes a system prompt, or reads the variables that it is sent, cannot be seen either.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
 from slmsafety.errors import InputError
+from slmsafety.generation.frames import framed, turns
 from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationJob
 from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.client import Endpoint, Request, complete
@@ -64,8 +67,15 @@ class EndpointRun:
         for suite, instance, prompt in zip(
             *(self._prompts[c] for c in ("suite", "instance_id", "prompt")), strict=True
         ):
-            asked = {"messages": [{"role": "user", "content": prompt}]} if self._chat else {"prompt": prompt}
-            yield Request((suite, instance), {**asked, **self._decoding})
+            yield Request((suite, instance), {**self._asked(prompt), **self._decoding, **self._job.settings.request})
+
+    def _asked(self, prompt: str) -> dict[str, Any]:
+        """What is asked: a chat, with the variables of its template in the key that servers have for them, or a text."""
+        how = self._job.settings
+        if not self._chat:
+            return {"prompt": framed(how.frame, prompt, how.system_prompt)}
+        variables = {"chat_template_kwargs": how.template_kwargs} if how.template_kwargs else {}
+        return {"messages": turns(prompt, how.frame, how.system_prompt), **variables}
 
     @property
     def _chat(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,8 @@ from slmsafety.models.source import Source
 from slmsafety.records.ids import content_id
 
 ENDPOINT_ENGINE = "openai-compatible endpoint"
+# Settings that came later: each is left out of the id at its old value, under which older rows were made.
+_LATER: dict[str, Any] = {"system_prompt": None, "frame": None, "template_kwargs": {}, "request": {}}
 
 
 class GenerationSettings(BaseModel):
@@ -30,6 +32,14 @@ class GenerationSettings(BaseModel):
         The number format of weights and activations. In float32 a text does not depend on its batch.
     engine : str
         Name and version of the library that generates; default: the installed transformers.
+    system_prompt : str or None, default None
+        The system's turn of the chat, or what stands in the frame's slot {{SYSTEM}}.
+    frame : str or None, default None
+        The text around a prompt, with the slot {{PROMPT}} (`frames.check_frame`); in a chat it is the user's turn.
+    template_kwargs : dict, default {}
+        Variables of the chat template, such as enable_thinking.
+    request : dict, default {}
+        Of an endpoint: sent along with every call.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +49,10 @@ class GenerationSettings(BaseModel):
     truncation: Literal["keep_end", "helm"] = "keep_end"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     engine: str = Field(default_factory=transformers_engine)
+    system_prompt: str | None = None
+    frame: str | None = None
+    template_kwargs: dict[str, Any] = Field(default={})
+    request: dict[str, Any] = Field(default={})
 
 
 class GenerationJob(NamedTuple):
@@ -67,7 +81,7 @@ def generation_id(source: Source, settings: GenerationSettings) -> str:
     str
         12 hex digits.
     """
-    defined = settings.model_dump()
+    defined = {key: value for key, value in settings.model_dump().items() if key not in _LATER or value != _LATER[key]}
     if source.endpoint is not None:
         defined = {key: value for key, value in defined.items() if key not in ("dtype", "truncation")}
         defined["engine"] = ENDPOINT_ENGINE

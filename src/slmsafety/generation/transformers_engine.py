@@ -13,7 +13,7 @@ import torch
 from slmsafety.errors import InputError
 from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.memory import within_memory
-from slmsafety.generation.render import Rendered, render
+from slmsafety.generation.render import Rendered, check_asking, render
 from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.models.load import LoadedModel
 from slmsafety.models.tokens import eos_token_ids
@@ -57,8 +57,11 @@ def generate(
         When the settings do not fit the loaded model, or one prompt alone does not fit into memory.
     """
     settings, limit = job.settings, _prompt_limit(loaded, job.settings)
-    template, cut = settings.template, settings.truncation
-    rendered = [render(prompt, loaded.tokenizer, template, limit, cut) for prompt in prompts["prompt"]]
+    try:
+        check_asking(loaded.tokenizer, settings)
+        rendered = [render(prompt, loaded.tokenizer, settings, limit) for prompt in prompts["prompt"]]
+    except InputError as error:
+        raise InputError(f"model '{job.model_id}': {error}") from error
     # Prompts of one length make batches with little padding; the longest come first, so that memory runs out early.
     # Ties keep no trace of the caller's order: a resumed run walks through the rest as the first one would have.
     keys = list(zip(prompts["suite"], prompts["instance_id"], strict=True))

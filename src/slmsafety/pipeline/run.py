@@ -137,10 +137,8 @@ class Run:
         given = self.params.generation.model_dump(exclude={"batch_size", "memory_gb", "workers", "concurrency"})
         if suite.max_new_tokens is not None:
             given["max_new_tokens"] = suite.max_new_tokens
-        (own,) = (entry.template for entry in self.params.models if entry.id == model)
-        if own is not None:
-            given["template"] = own
-        return GenerationSettings(**given)
+        (entry,) = (entry for entry in self.params.models if entry.id == model)
+        return GenerationSettings(**given | entry.asking)
 
     def module(self, name: str) -> Plugin:
         """Return a module of the user's own, which is read once."""
