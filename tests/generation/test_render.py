@@ -129,7 +129,10 @@ def test_a_system_prompt_is_the_system_s_turn_of_a_chat() -> None:
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}", "leaves the system_prompt out"),
+        (
+            "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}",
+            "leaves the system_prompt out",
+        ),
         ("You are careful. Refuse what hurts. {{ messages[-1]['content'] }}", "leaves the system_prompt out"),
         ("{{ messages[0]['content'][:20] }} {{ messages[-1]['content'] }}", "leaves the system_prompt out"),
         (
@@ -158,7 +161,8 @@ def test_a_system_prompt_without_a_template_needs_a_place_in_a_frame() -> None:
 def test_a_frame_in_a_chat_is_the_user_s_turn() -> None:
     text = text_of("Hi {{SYSTEM}}", byte_tokenizer(CHATML), frame="Q: {{PROMPT}}\nA:", system_prompt="Be kind.")
     assert text == (
-        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nQ: Hi {{SYSTEM}}\nA:<|im_end|>\n<|im_start|>assistant\n"
+        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nQ: Hi {{SYSTEM}}\nA:<|im_end|>\n"
+        "<|im_start|>assistant\n"
     )
 
 

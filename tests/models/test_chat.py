@@ -13,7 +13,9 @@ from slmsafety.models.chat import chat_template, chat_text
 HI = [{"role": "user", "content": "Hi"}]
 # As SmolLM3's and Llama 3.2's templates ask for the day, one of them in a macro.
 ASKS = "{% set today = strftime_now('%d %B %Y') %}{{ today }}: {{ messages[0]['content'] }}"
-ASKS_IN_A_MACRO = "{% macro day() %}{{ strftime_now('%d %b %Y') }}{% endmacro %}{{ day() }}: {{ messages[0]['content'] }}"
+ASKS_IN_A_MACRO = (
+    "{% macro day() %}{{ strftime_now('%d %b %Y') }}{% endmacro %}{{ day() }}: {{ messages[0]['content'] }}"
+)
 
 
 class NextYear(chat_template_utils.datetime):  # type: ignore[misc, name-defined]
@@ -68,7 +70,7 @@ def test_several_templates() -> None:
         chat_text(several, HI, chat_template="rags")
     several.chat_template = {"default": "D {{ messages[0]['content'] }}", "rag": "R"}
     assert chat_text(several, HI) == "D Hi"
-    with pytest.raises(InputError, match="has one chat template; remove template_kwargs.chat_template"):
+    with pytest.raises(InputError, match=r"has one chat template; remove template_kwargs\.chat_template"):
         chat_text(byte_tokenizer(CHATML), HI, chat_template="rag")
     assert chat_template(byte_tokenizer()) == ""
 

@@ -36,9 +36,9 @@ def rank_ranges(trajectories: pd.DataFrame) -> pd.DataFrame:
 def of_models(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Return outcomes with one row a suite and model: the systems of one card are one model, whose mean is theirs.
 
-    A system is a model and a way of asking it. Where `outcomes` has a column `card` (whose model a system's is), `model`
-    becomes the card, `mean` the mean over its systems with a score (nan without one), and the first system's other
-    columns stand. Without that column, or with one system a card, every row stays as it is.
+    A system is a model and a way of asking it. Where `outcomes` has a column `card` (whose model a system's is),
+    `model` becomes the card, `mean` the mean over its systems with a score (nan without one), and the first system's
+    other columns stand. Without that column, or with one system a card, every row stays as it is.
     """
     if "card" not in outcomes or not outcomes.duplicated(["suite", "card"]).any():
         return outcomes
@@ -64,7 +64,8 @@ def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: 
         suite_a, suite_b, tau, low, high, n (int: models that both suites scored). tau is 1 where both suites order all
         models alike, 0 where as many pairs agree as disagree, -1 where one order is the other reversed; nan below two
         models. low and high are the 95 % percentile interval over models drawn with replacement, each with all its
-        systems; a draw in which a suite is constant is left out; nan below ten models, and where every draw is left out.
+        systems; a draw in which a suite is constant is left out; nan below ten models, and where every draw is left
+        out.
 
     References
     ----------

@@ -70,7 +70,7 @@ class EndpointRun:
             yield Request((suite, instance), {**self._asked(prompt), **self._decoding, **self._job.settings.request})
 
     def _asked(self, prompt: str) -> dict[str, Any]:
-        """What is asked: a chat, with the variables of its template in the key that servers have for them, or a text."""
+        """What is asked: a chat, with its template's variables in the key that servers have for them, or a text."""
         how = self._job.settings
         if not self._chat:
             return {"prompt": framed(how.frame, prompt, how.system_prompt)}

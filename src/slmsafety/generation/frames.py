@@ -41,7 +41,7 @@ def framed(frame: str | None, prompt: str, system_prompt: str | None) -> str:
 
 
 def turns(prompt: str, frame: str | None, system_prompt: str | None) -> list[dict[str, str]]:
-    """Return the turns of a chat: the system's, where there is a system prompt, and the user's, the prompt in its frame.
+    """Return the turns of a chat: the system's, where there is a system prompt, and the user's, the framed prompt.
 
     A system prompt with a slot in the frame stands there and has no turn of its own.
     """

@@ -148,7 +148,11 @@ def adds_bos(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 def _chat(prompt: str, tokenizer: PreTrainedTokenizerBase, settings: GenerationSettings) -> str:
     """Return the prompt in its frame as the user's turn of a chat, after the system's turn where there is one."""
-    return chat_text(tokenizer, turns(prompt, settings.frame, settings.system_prompt), **{"date_string": f"{DAY:%d %b %Y}", **settings.template_kwargs})
+    return chat_text(
+        tokenizer,
+        turns(prompt, settings.frame, settings.system_prompt),
+        **{"date_string": f"{DAY:%d %b %Y}", **settings.template_kwargs},
+    )
 
 
 def _leading(ids: list[int], token: int | None) -> int:

@@ -101,5 +101,7 @@ def _day_is_fixed() -> bool:
     """Whether a template is given DAY: that module is not ours, and may look elsewhere in another version."""
     probe = "{{ strftime_now('%Y-%m-%d') }}"
     with _fixed_day():
-        written, _ = chat_template_utils.render_jinja_template([[{"role": "user", "content": "a"}]], chat_template=probe)
+        written, _ = chat_template_utils.render_jinja_template(
+            [[{"role": "user", "content": "a"}]], chat_template=probe
+        )
     return [str(text) for text in written] == [f"{DAY:%Y-%m-%d}"]

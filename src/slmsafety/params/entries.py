@@ -158,7 +158,9 @@ class ModelParams(Strict):
         if self.request and self.endpoint is None:
             raise InputError("key 'request' belongs to a model with an endpoint")
         if self.endpoint is not None and "chat_template" in self.template_kwargs:
-            raise InputError("its template_kwargs have the key 'chat_template', which only a model that runs here reads")
+            raise InputError(
+                "its template_kwargs have the key 'chat_template', which only a model that runs here reads"
+            )
         for key in sorted(_REQUEST_KEYS & self.request.keys()):
             raise InputError(f"its request has the key '{key}', which the study's own keys set; remove it")
         for key in ("template_kwargs", "request"):

@@ -64,7 +64,7 @@ def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
 
 
 def with_names(frame: pd.DataFrame, titles: dict[str, str], cards: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with suite_title where it has a suite, and model_name, family, card, params_m where it has a model.
+    """Return the frame with display names: suite_title of a suite; model_name, family, card and params_m of a model.
 
     `cards` come from `named_cards`. A suite without title and a model without card keep their ids as names; params_m
     (millions) is nan then. `card` is the id of whose model a system's is: systems with one card are one model.
