@@ -104,7 +104,7 @@ class EndpointRun:
             "response": reply.text,
             "prompt_tokens": reply.input_tokens,
             "output_tokens": reply.output_tokens,
-            "finish_reason": reply.finish_reason if reply.text.strip() else "empty",
+            "finish_reason": reply.finish_reason if reply.text.strip() or reply.finish_reason == "length" else "empty",
             "prompt_truncated": False,
             "meta": json.dumps(meta, sort_keys=True),
         }

@@ -129,7 +129,8 @@ def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
     """Return the reply in the new tokens that stand before an end token."""
     text = str(loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
     ended = "stop" if len(new) < max_new_tokens else "length"
-    return Reply(text, len(new), ended if text.strip() else "empty")
+    # Blanks up to the limit are cut like any other text: "empty" says that the model ended a blank reply itself.
+    return Reply(text, len(new), ended if text.strip() or ended == "length" else "empty")
 
 
 def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:
