@@ -16,6 +16,7 @@ from slmsafety.errors import InputError, unknown
 
 # Some templates write today's date, which would make a prompt depend on the day of the run.
 DAY = datetime(2024, 7, 26)
+_HELLO = [{"role": "user", "content": "a"}]
 _LOCK = Lock()
 
 
@@ -101,7 +102,5 @@ def _day_is_fixed() -> bool:
     """Whether a template is given DAY: that module is not ours, and may look elsewhere in another version."""
     probe = "{{ strftime_now('%Y-%m-%d') }}"
     with _fixed_day():
-        written, _ = chat_template_utils.render_jinja_template(
-            [[{"role": "user", "content": "a"}]], chat_template=probe
-        )
-    return [str(text) for text in written] == [f"{DAY:%Y-%m-%d}"]
+        written: Any = chat_template_utils.render_jinja_template([_HELLO], chat_template=probe)
+    return list(written[0]) == [f"{DAY:%Y-%m-%d}"]
