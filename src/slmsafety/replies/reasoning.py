@@ -51,6 +51,11 @@ _NAMES = list(_OPENINGS)
 _ANY = re.compile(f"{_joined(_OPENINGS, 'o')}|{_joined(_CLOSINGS, 'c')}", re.IGNORECASE)
 # Whether a text can hold a mark at all: most replies hold none, and are not looked at any further.
 _HINT = re.compile(r"[<\[\u25c1]|thought process:|\A\s*analysis", re.IGNORECASE)
+# The opening that a prompt may end with, and the most characters of it with the white space after it.
+_LAST = re.compile(
+    f"({'|'.join(form for name, form in _OPENINGS.items() if name not in _WORDS)})\\s*\\Z", re.IGNORECASE
+)
+_LONGEST = 120
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 _QUOTES = "`'\"\u2018\u2019\u201c\u201d"
 
@@ -60,6 +65,12 @@ class _Mark(NamedTuple):
     opens: bool
     start: int
     end: int
+
+
+def opened_by(prompt: str) -> str:
+    """Return the mark of reasoning that a prompt ends with, as chat templates of some models do; "" where none does."""
+    found = _LAST.search(prompt[-_LONGEST:])
+    return found[1] if found else ""
 
 
 def outside(text: str) -> tuple[list[tuple[int, int]], bool]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +14,7 @@ from slmsafety.pipeline.judged_texts import NO_IDS, judged_rows
 from slmsafety.pipeline.judges import all_judge_ids
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
+from slmsafety.records.ids import file_sha256
 from slmsafety.records.schema import JUDGMENTS, TABLES, Table, typed
 from slmsafety.records.store import Partition
 
@@ -87,6 +90,15 @@ class StudyTables:
             own = [metric.id for metric in own_metrics(run) if metric.name == named["metric"]]
             ids["metric_id"] = own[0] if own else ""
         return ids
+
+
+def hashes(
+    cards: bytes, tables: Mapping[str, bytes], files: Iterable[Path] = (), root: Path | None = None
+) -> dict[str, str]:
+    """Return the sha256 of the cards, of tables of the package and of files (named from `root`), by name."""
+    known = {"models/cards.csv": cards, **tables}
+    found = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(known.items())}
+    return found | {os.path.relpath(path, root): file_sha256(path) for path in files}
 
 
 def _stacked(frames: list[pd.DataFrame], table: Table, columns: list[str]) -> pd.DataFrame:
