@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 import pandas as pd
@@ -19,6 +20,11 @@ from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.models.load import LoadedModel
 from slmsafety.models.tokens import eos_token_ids
 from slmsafety.records.schema import RESPONSES, typed, with_sample
+from slmsafety.replies.parts import answer_of_pieces
+from slmsafety.replies.reasoning import opened_by
+
+# So many tokens hold the longest mark of reasoning that a prompt may end with.
+_TAIL = 24
 
 
 class Reply(NamedTuple):
@@ -69,12 +75,14 @@ def generate(
     named = with_sample(prompts)
     keys = list(zip(named["suite"], named["instance_id"], named["sample"].astype(int), strict=True))
     order = sorted(range(len(keys)), key=lambda row: (-len(rendered[row].ids), keys[row]))
+    texts = dict(zip(keys, prompts["prompt"], strict=True))
     prompts_in_order = [(keys[row], rendered[row]) for row in order]
     for finished in _decoded(loaded, prompts_in_order, settings, limits):
         records = []
         for index, new in finished:
             (suite, instance, sample), prompt = prompts_in_order[index]
             reply = _reply(loaded, new, settings.max_new_tokens)
+            answer = _answer(loaded, new, reply.text, prompt.ids, texts[suite, instance, sample])
             records.append(
                 {
                     "suite": suite,
@@ -83,6 +91,7 @@ def generate(
                     "generation_id": job.generation_id,
                     "sample": sample,
                     "response": reply.text,
+                    **answer,
                     "prompt_tokens": len(prompt.ids),
                     "output_tokens": reply.tokens,
                     "finish_reason": reply.finish_reason,
@@ -139,6 +148,24 @@ def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
     ended = "stop" if len(new) < max_new_tokens else "length"
     # Blanks up to the limit are cut like any other text: "empty" says that the model ended a blank reply itself.
     return Reply(text, len(new), ended if text.strip() or ended == "length" else "empty")
+
+
+def _answer(loaded: LoadedModel, new: list[int], text: str, asked: list[int], prompt: str) -> dict[str, int]:
+    """Return where the answer stands in a reply's text, as columns; none where it is all of it.
+
+    Special tokens, which the text leaves out, may mark reasoning, and what was asked may end in such a mark.
+    """
+    special = set(loaded.tokenizer.all_special_ids)
+    pieces = [(_decoded_text(loaded, list(ids)), marks) for marks, ids in groupby(new, key=special.__contains__)]
+    if "".join(piece for piece, marks in pieces if not marks) != text:  # pieces that are decoded alone read otherwise
+        pieces = [(text, False)]
+    opened = opened_by(_decoded_text(loaded, asked[-_TAIL:]))
+    found = answer_of_pieces([(opened, True), *pieces], prompt)
+    return {} if found is None else {"answer_start": found[0], "answer_end": found[1]}
+
+
+def _decoded_text(loaded: LoadedModel, ids: list[int]) -> str:
+    return str(loaded.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
 def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:

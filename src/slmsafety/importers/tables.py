@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +11,9 @@ import pandas as pd
 from slmsafety.errors import InputError
 from slmsafety.records.files import write_atomic
 from slmsafety.records.imports import ASKED, IMPORTED, import_root, new_import
-from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, Table
+from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY, PROMPTS, RESPONSES, Table
 from slmsafety.records.store import Partition
+from slmsafety.replies.parts import answer_parts
 
 # What must be equal where several sources hold the same prompt or reply; a judgment has one source only.
 _EQUAL = {PROMPTS.name: ["prompt", "expected"], RESPONSES.name: ["response"]}
@@ -31,6 +32,14 @@ class Imported:
     responses: pd.DataFrame
     judgments: pd.DataFrame
     read: int | None = None
+
+
+def with_answers(source: Imported) -> Imported:
+    """Return a source whose replies say which part of them answers (`replies.parts`); one without a text has none."""
+    prompts = source.prompts.drop_duplicates(list(PROMPT_KEY))[[*PROMPT_KEY, "prompt"]]
+    asked = source.responses[list(PROMPT_KEY)].merge(prompts, on=list(PROMPT_KEY), how="left", validate="many_to_one")
+    parts = answer_parts(source.responses["response"], asked["prompt"]).set_axis(source.responses.index)
+    return replace(source, responses=source.responses.assign(**parts))
 
 
 def write_imported(

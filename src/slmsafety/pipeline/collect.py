@@ -17,7 +17,7 @@ from slmsafety.pipeline.generate import generate_replies
 from slmsafety.pipeline.import_runs import import_sources
 from slmsafety.pipeline.imported_texts import check_imported
 from slmsafety.pipeline.judge import judge_replies
-from slmsafety.pipeline.judges import judge_ids
+from slmsafety.pipeline.judges import all_judge_ids
 from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.run import Run, Written
@@ -91,12 +91,14 @@ def _import(run: Run) -> None:
 
 def _made(run: Run, stages: Collection[str]) -> dict[str, Any]:
     """What the manifest says of the work: its ids, its sources, and what it ran on."""
-    judges = judge_ids(run) if "judge" in stages else {}
+    judges = all_judge_ids(run) if "judge" in stages else {}
+    answers = judges if run.params.judged == "answer" else {}
     modules = [name for entry in run.judges if "judge" in stages for name in entry.modules]
     modules += run.params.metrics.own if "metrics" in stages else ()
     return {
         **run.texts.record(),
-        "judge_ids": {" ".join(key): value for key, value in judges.items()},
+        "judge_ids": {" ".join(key): ids.whole for key, ids in judges.items()},
+        "answer_judge_ids": {" ".join(key): ids.answer for key, ids in answers.items()},
         "metrics_id": run.metrics_id if "metrics" in stages else None,
         "modules": {name: run.module(name).sha256 for name in modules},
         "suites": {suite.name: _revision(run, suite.name) for suite in run.suites},
@@ -115,7 +117,7 @@ def _check_access(run: Run, stages: Collection[str]) -> None:
     if "judge" in stages:
         for judge in run.judges:
             judge.check_access()
-        judge_ids(run)
+        all_judge_ids(run)
         Mappings(run).check_stored()
 
 

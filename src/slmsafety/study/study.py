@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from slmsafety import published
-from slmsafety.analysis.bbq import accuracy_table, bias_table
+from slmsafety.analysis.bbq import accuracy_table, bias_table, exact_scores
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
@@ -269,12 +269,8 @@ class Study:
 
     def scores(self) -> pd.DataFrame:
         """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""
-        choice = self.accuracies()
-        choice = choice[choice["reading"] == "exact"].drop(columns="reading")
-        if choice.empty:
-            return self.outcomes()
-        counts = {"mean": choice["accuracy"], "n_ok": choice["n"], "n_empty_response": choice["empty"]}
-        return pd.concat([self.outcomes(), choice.assign(**counts)], ignore_index=True)
+        choice = exact_scores(self.accuracies())
+        return self.outcomes() if choice.empty else pd.concat([self.outcomes(), choice], ignore_index=True)
 
     def suite_files(self) -> pd.DataFrame:
         """Return what each of the study's suites loads from, or why it does not load (`status.suite_files`)."""
