@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -115,6 +116,48 @@ def test_a_real_server_that_serves_another_model_stops_the_run(served_smollm2: t
     run = generate(Source(endpoint=url, served="another"), prompts(["Hi"] * 40), job_of(SHORT), 8)
     with pytest.raises(InputError, match="20 calls in a row failed, the last one by http_400"):
         list(run)
+
+
+FRAME, SYSTEM = "{{SYSTEM}}\n\nHuman: {{PROMPT}}\n\nAssistant:", "Be kind."
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [
+        ({"system_prompt": SYSTEM}, [("system", "Be kind."), ("user", "Hi")]),
+        ({"frame": "Q: {{PROMPT}}\nA:"}, [("user", "Q: Hi\nA:")]),
+        ({"system_prompt": SYSTEM, "frame": FRAME}, [("user", "Be kind.\n\nHuman: Hi\n\nAssistant:")]),
+        ({"system_prompt": SYSTEM, "frame": FRAME, "template": "raw"}, "Be kind.\n\nHuman: Hi\n\nAssistant:"),
+    ],
+)
+def test_a_system_is_asked_in_its_own_way(how: dict[str, Any], wanted: Any) -> None:
+    with running(Server()) as server:
+        rows = rows_of(run_of(server, prompts(["Hi"]), GenerationSettings(max_new_tokens=9, **how)))
+    (body,) = server.bodies
+    told = body.get("prompt") or [(turn["role"], turn["content"]) for turn in body["messages"]]
+    assert told == wanted and len(rows) == 1 and "chat_template_kwargs" not in body
+
+
+def test_variables_of_the_template_and_a_request_s_own_keys_are_sent() -> None:
+    how = {"template_kwargs": {"enable_thinking": False}, "request": {"top_k": 1, "provider": {"order": ["here"]}}}
+    with running(Server()) as server:
+        list(run_of(server, prompts(["Hi"]), GenerationSettings(max_new_tokens=9, **how)))
+    (body,) = server.bodies
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["top_k"] == 1 and body["provider"] == {"order": ["here"]}
+    assert body["temperature"] == 0 and body["seed"] == 1337
+
+
+def test_a_real_server_gives_a_system_s_replies_of_the_engine_in_this_process(
+    served_smollm2: tuple[str, str], smollm2: LoadedModel
+) -> None:
+    url, served = served_smollm2
+    for how in ({"system_prompt": "Answer in French."}, {"frame": "Q: {{PROMPT}}\nA:", "template": "raw"}):
+        settings = GenerationSettings(max_new_tokens=5, **how)
+        rows = rows_of(generate(Source(endpoint=url, served=served), prompts(QUESTIONS[:2]), job_of(settings), 2))
+        here = list(transformers_engine.generate(smollm2, prompts(QUESTIONS[:2]), job_of(settings), BatchLimits(2)))
+        expected = pd.concat(here).sort_values("instance_id", ignore_index=True)
+        assert rows[["response", "prompt_tokens"]].equals(expected[["response", "prompt_tokens"]])
 
 
 @pytest.mark.parametrize("template", ["auto", "chat", "raw"])

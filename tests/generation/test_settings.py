@@ -19,6 +19,9 @@ SMOLLM2 = card("smollm2-135m-it-q4").source
         {"dtype": "bfloat16"},
         {"engine": "transformers 4.0.0"},
         {"temperature": 1},
+        {"system_prompt": "Be kind."},
+        {"frame": "Q: {{PROMPT}}"},
+        {"template_kwargs": {"enable_thinking": False}},
     ],
 )
 def test_each_setting_defines_the_work(change: dict[str, object]) -> None:
@@ -38,6 +41,22 @@ def test_what_an_endpoint_s_server_decides_is_no_part_of_the_id() -> None:
     assert plain == generation_id(source, GenerationSettings(template="chat"))
     assert plain != generation_id(source, GenerationSettings(template="raw"))
     assert plain != generation_id(Source(hub="tiny"), GenerationSettings())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"system_prompt": "Be kind."}, {"frame": "Q: {{PROMPT}}"}, {"template_kwargs": {"a": 1}}, {"request": {"a": 1}}],
+)
+def test_how_an_endpoint_is_asked_is_a_part_of_its_id(change: dict[str, object]) -> None:
+    source = Source(endpoint="http://there/v1", served="tiny")
+    assert generation_id(source, GenerationSettings()) != generation_id(source, GenerationSettings(**change))
+
+
+def test_a_key_that_came_later_is_no_part_of_an_id_at_its_old_value() -> None:
+    old = GenerationSettings(
+        system_prompt=None, frame=None, template_kwargs={}, request={}, engine="transformers 5.24.0"
+    )
+    assert generation_id(SMOLLM2, old) == "ed52695ab602"
 
 
 def test_an_id_never_changes_unnoticed() -> None:

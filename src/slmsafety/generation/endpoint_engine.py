@@ -1,7 +1,8 @@
 """Generation by an OpenAI-compatible server (vLLM, SGLang, TGI, llama.cpp, `transformers serve`).
 
 The template `raw` sends the prompt as it is to /completions; `chat` and `auto` send it as the only turn of a chat,
-since a client cannot see whether the server's tokenizer has a template. A base model therefore needs `raw`.
+since a client cannot see whether the server's tokenizer has a template. A base model therefore needs `raw`. Whether the
+server's template writes a system prompt, or reads the variables that it is sent, cannot be seen either.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
 from slmsafety.errors import InputError
+from slmsafety.generation.frames import framed, turns
 from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationJob
 from slmsafety.generation.streams import request_seed, stream
 from slmsafety.models.answers import Completion, Failure
@@ -64,9 +67,16 @@ class EndpointRun:
     def _requests(self) -> Iterator[Request]:
         columns = (with_sample(self._prompts)[c] for c in ("suite", "instance_id", "sample", "prompt"))
         for suite, instance, sample, prompt in zip(*columns, strict=True):
-            asked = {"messages": [{"role": "user", "content": prompt}]} if self._chat else {"prompt": prompt}
             key = (suite, instance, int(sample))
-            yield Request(key, {**asked, **self._decoding(key)})
+            yield Request(key, {**self._asked(prompt), **self._decoding(key), **self._job.settings.request})
+
+    def _asked(self, prompt: str) -> dict[str, Any]:
+        """What is asked: a chat, with its template's variables in the key that servers have for them, or a text."""
+        how = self._job.settings
+        if not self._chat:
+            return {"prompt": framed(how.frame, prompt, how.system_prompt)}
+        variables = {"chat_template_kwargs": how.template_kwargs} if how.template_kwargs else {}
+        return {"messages": turns(prompt, how.frame, how.system_prompt), **variables}
 
     @property
     def _chat(self) -> bool:
@@ -102,7 +112,7 @@ class EndpointRun:
             "response": reply.text,
             "prompt_tokens": reply.input_tokens,
             "output_tokens": reply.output_tokens,
-            "finish_reason": reply.finish_reason if reply.text.strip() else "empty",
+            "finish_reason": reply.finish_reason if reply.text.strip() or reply.finish_reason == "length" else "empty",
             "prompt_truncated": False,
             "meta": json.dumps(meta, sort_keys=True),
         }

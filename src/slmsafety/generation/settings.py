@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -12,6 +12,10 @@ from slmsafety.models.source import Source
 from slmsafety.records.ids import content_id
 
 ENDPOINT_ENGINE = "openai-compatible endpoint"
+# Settings that came later: each is left out of the id at its old value, under which older rows were made.
+_LATER: dict[str, Any] = {"system_prompt": None, "frame": None, "template_kwargs": {}, "request": {}}
+# Those that say how tokens are drawn define nothing where none are.
+_DRAWN = ("temperature", "top_p", "seed")
 
 
 def _drawable(value: float) -> float:
@@ -49,6 +53,14 @@ class GenerationSettings(BaseModel):
         What the random numbers of every prompt and sample are made from, 0 or more.
     engine : str
         Name and version of the library that generates; default: the installed transformers.
+    system_prompt : str or None, default None
+        The system's turn of the chat, or what stands in the frame's slot {{SYSTEM}}.
+    frame : str or None, default None
+        The text around a prompt, with the slot {{PROMPT}} (`frames.check_frame`); in a chat it is the user's turn.
+    template_kwargs : dict, default {}
+        Variables of the chat template, such as enable_thinking.
+    request : dict, default {}
+        Of an endpoint: sent along with every call.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -61,6 +73,10 @@ class GenerationSettings(BaseModel):
     top_p: float = Field(default=1, gt=0, le=1)
     seed: int = Field(default=1337, ge=0, lt=2**32)
     engine: str = Field(default_factory=transformers_engine)
+    system_prompt: str | None = None
+    frame: str | None = None
+    template_kwargs: dict[str, Any] = Field(default={})
+    request: dict[str, Any] = Field(default={})
 
 
 class GenerationJob(NamedTuple):
@@ -91,7 +107,9 @@ def generation_id(source: Source, settings: GenerationSettings) -> str:
     str
         12 hex digits.
     """
-    defined = settings.model_dump(exclude=None if settings.temperature else {"temperature", "top_p", "seed"})
+    defined = {key: value for key, value in settings.model_dump().items() if key not in _LATER or value != _LATER[key]}
+    if settings.temperature == 0:
+        defined = {key: value for key, value in defined.items() if key not in _DRAWN}
     if source.endpoint is not None:
         defined = {key: value for key, value in defined.items() if key not in ("dtype", "truncation")}
         defined["engine"] = ENDPOINT_ENGINE

@@ -13,7 +13,7 @@ import torch
 from slmsafety.errors import InputError
 from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.memory import within_memory
-from slmsafety.generation.render import Rendered, render
+from slmsafety.generation.render import Rendered, check_asking, render
 from slmsafety.generation.sampling import sampling_of
 from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.models.load import LoadedModel
@@ -59,8 +59,11 @@ def generate(
         When the settings do not fit the loaded model, or one prompt alone does not fit into memory.
     """
     settings, limit = job.settings, _prompt_limit(loaded, job.settings)
-    template, cut = settings.template, settings.truncation
-    rendered = [render(prompt, loaded.tokenizer, template, limit, cut) for prompt in prompts["prompt"]]
+    try:
+        check_asking(loaded.tokenizer, settings)
+        rendered = [render(prompt, loaded.tokenizer, settings, limit) for prompt in prompts["prompt"]]
+    except InputError as error:
+        raise InputError(f"model '{job.model_id}': {error}") from error
     # Prompts of one length make batches with little padding; the longest come first, so that memory runs out early.
     # Ties keep no trace of the caller's order: a resumed run walks through the rest as the first one would have.
     named = with_sample(prompts)
@@ -134,7 +137,8 @@ def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
     """Return the reply in the new tokens that stand before an end token."""
     text = str(loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
     ended = "stop" if len(new) < max_new_tokens else "length"
-    return Reply(text, len(new), ended if text.strip() else "empty")
+    # Blanks up to the limit are cut like any other text: "empty" says that the model ended a blank reply itself.
+    return Reply(text, len(new), ended if text.strip() or ended == "length" else "empty")
 
 
 def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:

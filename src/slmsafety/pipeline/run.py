@@ -140,10 +140,8 @@ class Run:
             given["seed"] = self.params.seed
         if suite.max_new_tokens is not None:
             given["max_new_tokens"] = suite.max_new_tokens
-        (own,) = (entry.template for entry in self.params.models if entry.id == model)
-        if own is not None:
-            given["template"] = own
-        return GenerationSettings(**given)
+        (entry,) = (entry for entry in self.params.models if entry.id == model)
+        return GenerationSettings(**given | entry.asking)
 
     def module(self, name: str) -> Plugin:
         """Return a module of the user's own, which is read once."""
