@@ -18,10 +18,10 @@ SMOLLM2 = card("smollm2-135m-it-q4").source
         {"template": "raw"},
         {"dtype": "bfloat16"},
         {"engine": "transformers 4.0.0"},
-        {"temperature": 1},
         {"system_prompt": "Be kind."},
         {"frame": "Q: {{PROMPT}}"},
         {"template_kwargs": {"enable_thinking": False}},
+        {"temperature": 1},
     ],
 )
 def test_each_setting_defines_the_work(change: dict[str, object]) -> None:

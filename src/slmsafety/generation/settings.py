@@ -14,8 +14,6 @@ from slmsafety.records.ids import content_id
 ENDPOINT_ENGINE = "openai-compatible endpoint"
 # Settings that came later: each is left out of the id at its old value, under which older rows were made.
 _LATER: dict[str, Any] = {"system_prompt": None, "frame": None, "template_kwargs": {}, "request": {}}
-# Those that say how tokens are drawn define nothing where none are.
-_DRAWN = ("temperature", "top_p", "seed")
 
 
 def _drawable(value: float) -> float:
@@ -107,9 +105,9 @@ def generation_id(source: Source, settings: GenerationSettings) -> str:
     str
         12 hex digits.
     """
-    defined = {key: value for key, value in settings.model_dump().items() if key not in _LATER or value != _LATER[key]}
-    if settings.temperature == 0:
-        defined = {key: value for key, value in defined.items() if key not in _DRAWN}
+    unset = {key for key, value in _LATER.items() if getattr(settings, key) == value}
+    unused = () if settings.temperature else ("temperature", "top_p", "seed")
+    defined = settings.model_dump(exclude={*unset, *unused})
     if source.endpoint is not None:
         defined = {key: value for key, value in defined.items() if key not in ("dtype", "truncation")}
         defined["engine"] = ENDPOINT_ENGINE
