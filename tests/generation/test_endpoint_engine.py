@@ -174,7 +174,7 @@ def test_how_a_reply_ended() -> None:
     replies = {"a": ("text", "stop"), "b": ("text", "length"), "c": (" \n", "length"), "d": (None, "stop")}
     with running(Server(lambda path, body: completion(*replies[body["messages"][0]["content"]]))) as server:
         rows = rows_of(run_of(server, prompts(list(replies))))
-    assert rows["finish_reason"].tolist() == ["stop", "length", "empty", "empty"]
+    assert rows["finish_reason"].tolist() == ["stop", "length", "length", "empty"]
     assert rows["response"].tolist() == ["text", "text", " \n", ""]
 
 
