@@ -170,6 +170,30 @@ def test_what_is_asked(template: str) -> None:
     assert body == {"model": "tiny", **prompt, **greedy}
 
 
+def test_what_is_asked_where_tokens_are_drawn() -> None:
+    """One request a reply, each with a seed of its own that a rerun sends again."""
+    frame = prompts(["Hi", "Hi", "You"])
+    frame = pd.concat([frame.assign(sample=sample) for sample in (0, 1)], ignore_index=True)
+    settings = GenerationSettings(max_new_tokens=9, temperature=0.7, seed=5)
+    sent = []
+    for part in (frame, frame.iloc[::-1], frame.iloc[4:]):
+        with running(Server()) as server:
+            rows = check(rows_of(run_of(server, part, settings)), RESPONSES, "test")
+        key = ["instance_id", "sample"]
+        assert sorted(map(tuple, rows[key].to_numpy())) == sorted(map(tuple, part[key].to_numpy()))
+        sent.append({body["seed"]: body for body in server.bodies})
+    whole, again, rest = sent
+    assert len(whole) == 6 and whole == again and rest.items() <= whole.items()
+    for seed, body in whole.items():
+        assert 0 <= seed < 2**31
+        asked = {"max_tokens": 9, "temperature": 0.7, "top_p": 1, "frequency_penalty": 0, "seed": seed}
+        assert {key: value for key, value in body.items() if key not in ("model", "messages")} == asked
+    with running(Server()) as server:
+        list(run_of(server, frame, settings.model_copy(update={"seed": 6, "top_p": 0.9})))
+    assert not {body["seed"] for body in server.bodies} & whole.keys()
+    assert {body["top_p"] for body in server.bodies} == {0.9}
+
+
 def test_how_a_reply_ended() -> None:
     replies = {"a": ("text", "stop"), "b": ("text", "length"), "c": (" \n", "length"), "d": (None, "stop")}
     with running(Server(lambda path, body: completion(*replies[body["messages"][0]["content"]]))) as server:
@@ -200,7 +224,7 @@ def test_failed_rows_are_counted_and_made_by_the_next_run(tmp_path: Path) -> Non
             if expected:
                 assert (
                     run.problems()
-                    == "3 prompts got no reply (prompt_too_long 2, http_400 1); run again to ask for them"
+                    == "3 requests got no reply (prompt_too_long 2, http_400 1); run again to ask for them"
                 )
     made = part.read()
     assert sorted(made["instance_id"]) == sorted(frame["instance_id"])

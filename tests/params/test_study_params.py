@@ -247,6 +247,23 @@ def system(**more):
             {"on_demand": True, "models": [{"id": "mine", "endpoint": "http://x/v1", "served": "m"}]},
             "on_demand makes what a notebook misses",
         ),
+        (
+            {"generation": {"samples": 3}},
+            "generation has samples 3 at temperature 0, where all replies to a prompt are",
+        ),
+        ({"generation": {"samples": 0, "temperature": 1}}, "key 'generation.samples' is 0"),
+        (
+            {"generation": {"top_p": 0.9}},
+            "generation has 'top_p' at temperature 0, where nothing is drawn; give a temp",
+        ),
+        ({"generation": {"seed": 1}}, "generation has 'seed' at temperature 0, where nothing is drawn; give a temp"),
+        (
+            {"generation": {"temperature": -1}},
+            "key 'temperature' is -1; valid: 0 (the likeliest token each time), or 0",
+        ),
+        ({"generation": {"temperature": 0.001}}, "key 'temperature' is 0.001; valid: 0"),
+        ({"generation": {"temperature": 1, "top_p": 0}}, "key 'generation.top_p' is 0"),
+        ({"generation": {"temperature": 1, "top_k": 9}}, "unknown key 'top_k'"),
         ({"generation": {"memory_gb": 0}}, "key 'generation.memory_gb' is 0"),
         ({"generation": {"truncation": "left"}}, "'keep_end' or 'helm'"),
         ({"models": []}, "key 'models' is missing or empty; a study of kind 'run' needs it"),

@@ -21,6 +21,7 @@ from pydantic import (
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.generation.frames import check_frame, no_place, takes_system
+from slmsafety.generation.settings import Temperature
 from slmsafety.importers.rules import NAME_LENGTH, stored_name
 from slmsafety.judging.rubrics.registry import RUBRIC_OF
 from slmsafety.models.cards import card, is_card
@@ -218,18 +219,39 @@ SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_cod
 class GenerationParams(Strict):
     """How replies are made; the defaults are the paper's for its open-ended suites (section 3.1).
 
-    The last four say how the work is run and define none of it: the most prompts of a batch, the memory of one process,
-    the processes on a CPU, and the requests that an endpoint gets at once.
+    Tokens are the likeliest ones (greedy), unless `temperature` is above 0: then they are drawn, each prompt gets
+    `samples` replies, and `top_p` and `seed` (the study's where it is not given) say how. The last four say how the
+    work is run and define none of it: the most prompts of a batch, the memory of one process, the processes on a CPU,
+    and the requests that an endpoint gets at once.
     """
 
     max_new_tokens: int = Field(default=512, gt=0)
     template: Literal["auto", "chat", "raw"] = "auto"
     truncation: Literal["keep_end", "helm"] = "keep_end"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    temperature: Temperature = 0
+    top_p: float = Field(default=1, gt=0, le=1)
+    seed: int | None = Field(default=None, ge=0, lt=2**32)
+    samples: int = Field(default=1, gt=0)
     batch_size: int = Field(default=32, gt=0)
     memory_gb: float | None = Field(default=None, gt=0)
     workers: int = Field(default=1, gt=0)
     concurrency: int = Field(default=16, gt=0)
+
+    @model_validator(mode="after")
+    def _drawn(self) -> GenerationParams:
+        """Refuse keys that need drawn tokens where none are drawn."""
+        if self.temperature > 0:
+            return self
+        if self.samples > 1:
+            raise InputError(
+                f"generation has samples {self.samples} at temperature 0, where all replies to a prompt are the same; "
+                "give it a temperature above 0, or samples 1"
+            )
+        for key, given in {"top_p": self.top_p < 1, "seed": self.seed is not None}.items():
+            if given:
+                raise InputError(f"generation has '{key}' at temperature 0, where nothing is drawn; give a temperature")
+        return self
 
 
 class MetricParams(Strict):

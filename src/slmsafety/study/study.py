@@ -170,8 +170,8 @@ class Study:
 
     def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """Return prompt_metrics, reply_metrics (perplexity beside its model) and own_metrics, which may be empty."""
-        named = (with_maker(self.table(name), self.run) for name in ("prompt_metrics", "reply_metrics"))
-        return *named, self._tables.read("own_metrics")
+        of_prompts, of_replies = (with_maker(self.table(f"{kind}_metrics"), self.run) for kind in ("prompt", "reply"))
+        return of_prompts, of_replies, self._tables.read("own_metrics")
 
     def metric_notes(self) -> list[str]:
         """Return what to know of the model that perplexities are of (`measured.perplexity_notes`)."""
