@@ -61,6 +61,7 @@ def measure(rows: pd.DataFrame) -> pd.DataFrame:
     reply refused where that is `refusal`, and not where it is `partial`, which answers too. Where it abstains there is
     neither, the reason names the language, and the cause is other_language.
     """
+    rows = rows.reset_index(drop=True)
     unread = [unread_reply(reply) for reply in rows["response"]]
     read = np.array([not reason for reason in unread], bool)
     said = _measured(rows[read]).reindex(rows.index)
@@ -69,7 +70,7 @@ def measure(rows: pd.DataFrame) -> pd.DataFrame:
         reason or (unread_prompt(prompt) if own else "")
         for reason, prompt, own in zip(unread, rows["prompt"], depends, strict=True)
     ]
-    return _abstained(said.reset_index(drop=True), reasons)
+    return _abstained(said, reasons)
 
 
 def _abstained(said: pd.DataFrame, reasons: list[str]) -> pd.DataFrame:
