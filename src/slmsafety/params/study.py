@@ -155,10 +155,11 @@ class StudyParams(Strict):
                 )
 
     def _check_templates(self) -> None:
-        """Refuse a base model behind an endpoint that would be asked as in a chat."""
+        """Refuse a base model behind an endpoint that would be asked as in a chat, and a chat's keys without a chat."""
         cards = load_cards().set_index("id")["base_or_tuned"]
         for model in self.models:
-            kind = model.base_or_tuned or cards.get(model.id)
+            model.check_template(model.template or self.generation.template)
+            kind = model.base_or_tuned or cards.get(model.card_id)
             if model.endpoint is not None and kind == "base" and (model.template or self.generation.template) == "auto":
                 raise InputError(
                     f"model '{model.id}' is a base model behind an endpoint; give it template: raw (or chat)"

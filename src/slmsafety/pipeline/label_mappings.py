@@ -183,8 +183,7 @@ class Mappings:
         for model in self.run.judged_models(judge, suite.name):
             part = self.run.judgments(suite.name, judge.name, model)
             frames.append(judgments_of(self.run, part, key, ("status", "raw_value")))
-            replies = self.run.texts.wanted(suite.name, model)
-            wanted += prompts if replies is None else replies
+            wanted += self.run.texts.wanted(suite.name, model, prompts)
         return pd.concat(frames, ignore_index=True), wanted - sum(map(len, frames))
 
     def _apply(self, mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:

@@ -67,8 +67,9 @@ def measure_noise(run: Run, sample: int, suites: list[str]) -> None:
     """Make `sample` replies of each suite (`suites`, or all) and model again in every setting, and keep the rates.
 
     The settings are batches of 1, 8 and the study's size, in float32, bfloat16 and the study's dtype; the sample is
-    drawn from the finished replies with the study's seed. Models behind an endpoint are left out, which is printed.
-    Raises InputError for an unknown suite and when no reply is finished.
+    drawn with the study's seed from the finished replies, the first one to each prompt. Tokens that the study draws are
+    drawn again with the same random numbers: what changes is the arithmetic's. Models behind an endpoint are left out,
+    which is printed. Raises InputError for an unknown suite and when no reply is finished.
     """
     params = run.params
     if params.kind != "run":
@@ -124,6 +125,7 @@ def _sample(run: Run, name: str, model: str, sample: int) -> tuple[SuiteParams, 
     (suite,) = (suite for suite in run.params.suites if suite.name == name)
     generation = run.generation_ids[name, model]
     replies = current(run.responses(name, model).read(["response", "finish_reason"]), generation)
+    replies = replies[replies["sample"] == 0]
     if replies.empty:
         return None
     known_by = [study_judge(run, judge, suite).id for judge in _light(run, name)]

@@ -58,9 +58,9 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         yield from (_row(name, suite.name, "", done, readable) for name, done in _measured(run, suite.name, ""))
         for model in run.texts.models(suite.name):
             made = len(run.texts.present(run.responses(suite.name, model).read([]), suite.name, model))
-            there = run.texts.wanted(suite.name, model)
-            yield _row(replies, suite.name, model, made, total if there is None else made)
-            yield from _judged(run, suite, model, total if there is None else there)
+            there = run.texts.wanted(suite.name, model, total)
+            yield _row(replies, suite.name, model, made, there if run.params.kind == "run" else made)
+            yield from _judged(run, suite, model, there)
 
 
 def _judged(run: Run, suite: SuiteParams, model: str, total: int) -> Iterator[dict[str, Any]]:
