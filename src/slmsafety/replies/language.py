@@ -14,13 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from slmsafety.records.ids import file_sha256
+from slmsafety.records.schema import UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 VERSION = 1
-UNKNOWN = "und"
+UNKNOWN = UNKNOWN_LANGUAGE
 ENGLISH = "en"
 SURE, MOST, ENOUGH, PIECE = 0.8, 2 / 3, 14, 300
 
@@ -72,6 +75,21 @@ def language(text: str) -> str:
 def languages(texts: Iterable[str | None]) -> list[str]:
     """Return the language of each text, in their order; UNKNOWN for a text that is missing."""
     return [language(text) if isinstance(text, str) else UNKNOWN for text in texts]
+
+
+def reply_languages(replies: pd.DataFrame) -> list[str]:
+    """Return the language of the part of each reply that answers.
+
+    `replies` has response, and answer_start and answer_end where it is known which part that is: without them, or where
+    they are missing, the whole reply answers.
+    """
+    if "answer_start" not in replies:
+        return languages(replies["response"])
+    ends = zip(*(replies[name] for name in ("response", "answer_start", "answer_end")), strict=True)
+    return languages(
+        text if pd.isna(start) or not isinstance(text, str) else text[int(start) : int(end)]
+        for text, start, end in ends
+    )
 
 
 def family(code: str) -> str:
