@@ -22,6 +22,7 @@ from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.models.source import Source
 from slmsafety.records.schema import RESPONSES, typed, with_sample
+from slmsafety.replies.language import reply_languages
 from slmsafety.replies.parts import answer_part
 
 # Greedy decoding draws nothing, but some servers sample at temperature 0 after all; the paper's seed for SALAD.
@@ -58,7 +59,8 @@ class EndpointRun:
                 else:
                     rows.append(self._row(key, answer))
             if rows:
-                yield typed(pd.DataFrame.from_records(rows), RESPONSES)
+                made = pd.DataFrame.from_records(rows)
+                yield typed(made.assign(language=reply_languages(made)), RESPONSES)
 
     def problems(self) -> str:
         """Return what failed as a line for the user; empty when nothing did."""

@@ -20,6 +20,7 @@ from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.models.load import LoadedModel
 from slmsafety.models.tokens import eos_token_ids
 from slmsafety.records.schema import RESPONSES, typed, with_sample
+from slmsafety.replies.language import reply_languages
 from slmsafety.replies.parts import answer_of_pieces
 from slmsafety.replies.reasoning import opened_by
 
@@ -99,7 +100,8 @@ def generate(
                     "meta": _meta(loaded, prompt, limits.batch_size),
                 }
             )
-        yield typed(pd.DataFrame.from_records(records), RESPONSES)
+        made = pd.DataFrame.from_records(records)
+        yield typed(made.assign(language=reply_languages(made)), RESPONSES)
 
 
 def _decoded(

@@ -13,6 +13,7 @@ from slmsafety.records.files import write_atomic
 from slmsafety.records.imports import ASKED, IMPORTED, import_root, new_import
 from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY, PROMPTS, RESPONSES, Table
 from slmsafety.records.store import Partition
+from slmsafety.replies.language import languages, reply_languages
 from slmsafety.replies.parts import answer_parts
 
 # What must be equal where several sources hold the same prompt or reply; a judgment has one source only.
@@ -74,10 +75,18 @@ def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[
     _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment", equal or [])
     if table is RESPONSES:
         _refuse_repeats(rows, ["suite", "instance_id", "model", "sample"], "a reply of another run", ["response"])
+    rows = _with_language(rows, table)
     if table is JUDGMENTS:
         _refuse_repeats(rows, ["suite", "instance_id", "model", "sample", "judge"], "another judgment of that judge")
     for names, part in rows.drop(columns="source").groupby(list(table.files), sort=True):
         yield Partition(folder, table, tuple(str(name) for name in names)), part
+
+
+def _with_language(rows: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """The rows of prompts and of replies with the language that each is in."""
+    if table is PROMPTS:
+        return rows.assign(language=languages(rows["prompt"]))
+    return rows.assign(language=reply_languages(rows)) if table is RESPONSES else rows
 
 
 def _checked(source: Imported, table: Table, folder: Path) -> pd.DataFrame:

@@ -24,8 +24,9 @@ from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
 from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.records.manifest import start_manifest, write_manifest
-from slmsafety.records.schema import PROMPTS, RESPONSES
+from slmsafety.records.schema import PROMPTS, RESPONSES, UNKNOWN_LANGUAGE
 from slmsafety.records.store import Partition, sorted_by
+from slmsafety.replies.language import languages
 from slmsafety.suites.base import SuiteData
 
 
@@ -152,14 +153,26 @@ def _prompts(run: Run) -> Written:
                 raise InputError(
                     f"{run.folder} holds replies to prompts of '{suite.name}' that are gone; delete the folder"
                 )
-            part.replace(prompts)
+            part.replace(_with_language(prompts, stored))
             yield part, len(prompts), 0
             continue
         _same_prompts(run, suite.name, stored, prompts)
-        if run.shard.rank == 0 and not sorted_by(part.check(prompts, suite.name), PROMPTS.key).equals(stored):
-            part.replace(prompts)
-            print(f"prompts: {suite.name} has other categories, groups or titles than before; they are replaced")
+        if run.shard.rank == 0:
+            told = part.check(_with_language(prompts, stored), suite.name)
+            if not sorted_by(told, PROMPTS.key).equals(stored):
+                part.replace(told)
+                what = "categories, groups, languages or titles"
+                print(f"prompts: {suite.name} has other {what} than before; they are replaced")
         yield part, 0, len(stored)
+
+
+def _with_language(prompts: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
+    """The prompts with the language of each: the stored one, since texts do not change, or one that is detected."""
+    known = stored.set_index("instance_id")["language"].replace(UNKNOWN_LANGUAGE, None)
+    language = prompts["instance_id"].map(known).astype("object")
+    missing = language.isna()
+    language[missing] = languages(prompts.loc[missing, "prompt"])
+    return prompts.assign(language=language)
 
 
 def _sample(suite: SuiteData, limit: int | None, seed: int) -> pd.DataFrame:

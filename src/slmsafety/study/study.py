@@ -35,6 +35,7 @@ from slmsafety.study.first_judge import of_first_judge, say_who_judged
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.measured import makers, perplexity_notes, with_maker
 from slmsafety.study.reference_distributions import Distributions, distributions
+from slmsafety.study.reply_languages import with_languages
 from slmsafety.study.tables import StudyTables, hashes
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
@@ -243,12 +244,11 @@ class Study:
         Returns
         -------
         DataFrame
-            A row a suite and model: n (replies with a label), hcr, ar, srr and mean (0 to 1, nan without a label),
-            prompts (theirs), n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title,
-            model_name, family (str; a model without a card keeps its id) and params_m (millions of parameters, nan
-            where not known).
+            A row a suite and model: the columns of `analysis.outcomes.outcomes`; but for printed rates those of
+            `reply_languages.other_languages`; suite_title, model_name, family (str; a model without a card keeps its
+            id) and params_m (millions of parameters, nan where not known).
         """
-        frame = published.outcomes() if self.printed_only else outcomes(self.labels())
+        frame = published.outcomes() if self.printed_only else with_languages(self, outcomes(self.labels()))
         return self.named(frame)
 
     def accuracies(self) -> pd.DataFrame:
