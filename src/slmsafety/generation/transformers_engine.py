@@ -59,6 +59,7 @@ def generate(
     settings, limit = job.settings, _prompt_limit(loaded, job.settings)
     template, cut = settings.template, settings.truncation
     rendered = [render(prompt, loaded.tokenizer, template, limit, cut) for prompt in prompts["prompt"]]
+    loaded.refuse_unread(prompt.ids for prompt in rendered)
     # Prompts of one length make batches with little padding; the longest come first, so that memory runs out early.
     # Ties keep no trace of the caller's order: a resumed run walks through the rest as the first one would have.
     keys = list(zip(prompts["suite"], prompts["instance_id"], strict=True))
@@ -90,7 +91,7 @@ def _decoded(
     loaded: LoadedModel, prompts: list[tuple[tuple[str, str], Rendered]], max_new_tokens: int, limits: BatchLimits
 ) -> Iterator[list[tuple[int, list[int]]]]:
     """Yield what `decode` yields; each time that memory runs out, go on with a smaller batch of the unfinished rows."""
-    eos, pad = eos_token_ids(loaded.model, loaded.tokenizer), loaded.tokenizer.pad_token_id
+    eos, pad = eos_token_ids(loaded.model, loaded.tokenizer), loaded.pad_id
     config = DecodeConfig(max_new_tokens, eos, pad)
     waiting = dict.fromkeys(range(len(prompts)))
     while waiting:
