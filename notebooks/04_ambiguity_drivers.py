@@ -51,7 +51,7 @@ if page.has("metric_distributions", "metric_summary"):
     summary = metric_summary(*tables).replace({"suite": lab.titles()})
     page.figure("metric_distributions", draw.metric_distributions(summary))
     page.table("metric_summary", summary, dict.fromkeys(QUANTILES, ".4g"))
-    page.say(*findings.undefined_metrics(summary))
+    page.say(*lab.metric_notes(), *findings.undefined_metrics(summary))
     rows = reply_rows(lab.labels(), *tables)
     rows["suite"] = rows["suite"].cat.rename_categories(lab.titles())
 

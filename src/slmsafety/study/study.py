@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -30,13 +28,14 @@ from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
 from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.pipeline.status import study_status, suite_files
-from slmsafety.records.ids import file_sha256, text_id
+from slmsafety.records.ids import text_id
 from slmsafety.study.capabilities import PUBLISHED, capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.study.first_judge import of_first_judge, say_who_judged
 from slmsafety.study.judge_comparisons import Comparisons
+from slmsafety.study.measured import makers, perplexity_notes, with_maker
 from slmsafety.study.reference_distributions import Distributions, distributions
-from slmsafety.study.tables import StudyTables
+from slmsafety.study.tables import StudyTables, hashes
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 _JUDGED = ["judge", "status", "label", "refused", "raw_value", "reason"]
@@ -170,8 +169,13 @@ class Study:
         return frame.drop(columns="metrics_id", errors="ignore")
 
     def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """Return prompt_metrics, reply_metrics and own_metrics, the last one empty where the study names none."""
-        return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
+        """Return prompt_metrics, reply_metrics (perplexity beside its model) and own_metrics, which may be empty."""
+        named = (with_maker(self.table(name), self.run) for name in ("prompt_metrics", "reply_metrics"))
+        return *named, self._tables.read("own_metrics")
+
+    def metric_notes(self) -> list[str]:
+        """Return what to know of the model that perplexities are of (`measured.perplexity_notes`)."""
+        return perplexity_notes(self.run)
 
     def is_measured(self) -> bool:
         """Return whether all prompts and replies with a text have metrics under the parameters, and there are any."""
@@ -381,18 +385,15 @@ class Study:
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
-        parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own}
+        parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own, **makers(self.run)}
         facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs()}
         return {"study_name": self.name, **facts, "capabilities": set(self.capabilities)}
 
     def inputs(self) -> dict[str, str]:
         """Return the sha256 of every file that the study's figures are made from, by its name."""
-        tables = {"models/cards.csv": cards_bytes()} | published.reference_bytes()
-        tables |= published.table_bytes() if self.printed_only else {}
-        known = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(tables.items())}
         if self.printed_only:
-            return known
+            return hashes(cards_bytes(), published.reference_bytes() | published.table_bytes())
         files = self._tables.files() + self.mappings.files()
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
-        return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}
+        return hashes(cards_bytes(), published.reference_bytes(), files, self.root)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +13,7 @@ from slmsafety.pipeline.imported_texts import check_asked
 from slmsafety.pipeline.judges import judge_ids
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
+from slmsafety.records.ids import file_sha256
 from slmsafety.records.schema import TABLES, Table, typed
 from slmsafety.records.store import Partition
 
@@ -81,6 +84,15 @@ class StudyTables:
             judges = run.once(("judge_ids",), lambda: judge_ids(run))
             ids["judge_id"] = judges.get((named["suite"], named["judge"]), "")
         return ids
+
+
+def hashes(
+    cards: bytes, tables: Mapping[str, bytes], files: Iterable[Path] = (), root: Path | None = None
+) -> dict[str, str]:
+    """Return the sha256 of the cards, of tables of the package and of files (named from `root`), by name."""
+    known = {"models/cards.csv": cards, **tables}
+    found = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(known.items())}
+    return found | {os.path.relpath(path, root): file_sha256(path) for path in files}
 
 
 def _stacked(frames: list[pd.DataFrame], table: Table, columns: list[str]) -> pd.DataFrame:
