@@ -54,7 +54,8 @@ def generate(
     Raises
     ------
     InputError
-        When the settings do not fit the loaded model, or one prompt alone does not fit into memory.
+        When the settings do not fit the loaded model, its logits are nan or infinite, a prompt holds a token that it
+        has no embedding of, or one prompt alone does not fit into memory.
     """
     settings, limit = job.settings, _prompt_limit(loaded, job.settings)
     template, cut = settings.template, settings.truncation
@@ -102,10 +103,13 @@ def _decoded(
             named = " ".join(prompts[indices[0]][0])
             raise InputError(f"{named}: {longest} tokens of prompt and response do not fit into memory")
         decoding = decode(loaded.model, asked, config, limits)
-        while finished := within_memory(partial(next, decoding, [])):
-            yield [(indices[index], new) for index, new in finished]
-            for index, _ in finished:
-                del waiting[indices[index]]
+        try:
+            while finished := within_memory(partial(next, decoding, [])):
+                yield [(indices[index], new) for index, new in finished]
+                for index, _ in finished:
+                    del waiting[indices[index]]
+        except InputError as error:
+            raise InputError(f"{loaded.name}: {error}") from error
         if finished is None:
             longest = len(prompts[next(iter(waiting))][1].ids) + max_new_tokens
             fitting = (limits.max_batch_tokens or limits.batch_size * longest) // longest

@@ -82,19 +82,19 @@ def perplexities(texts: list[str], loaded: LoadedModel) -> list[Fluency]:
             for text in windows[window]:
                 sums[text] += loss
     return [
-        Fluency(len(own), _perplexity(total / (len(own) - 1)) if len(own) > 1 else math.nan)
+        Fluency(len(own), _perplexity(total / (len(own) - 1), loaded.name) if len(own) > 1 else math.nan)
         for own, total in zip(ids, sums, strict=True)
     ]
 
 
-def _perplexity(loss: float) -> float:
+def _perplexity(loss: float, model: str) -> float:
     """Return exp(loss); InputError where it is beyond all numbers, as for weights that are far too large."""
     try:
         return math.exp(loss)
     except OverflowError as error:
         raise InputError(
-            f"the mean loss of a text is {loss:.0f} nats a token, so that its perplexity is beyond any number; the "
-            "model that measures is broken: use other weights"
+            f"{model}: the mean loss of a text is {loss:.0f} nats a token, so that its perplexity is beyond any number; "
+            "its weights are broken, use other ones"
         ) from error
 
 
@@ -137,5 +137,5 @@ def _losses(batch: list[_Window], loaded: LoadedModel) -> list[float]:
         scores = logits[row, first - 1 : len(tokens) - 1].float()
         losses.append(cross_entropy(scores, inputs[row, first : len(tokens)], reduction="sum"))
     summed = torch.stack(losses)
-    refuse_endless(summed, "the losses behind perplexity", loaded.dtype)
+    refuse_endless(summed, f"{loaded.name}: the losses behind perplexity", loaded.dtype)
     return [float(loss) for loss in summed.tolist()]

@@ -89,7 +89,8 @@ def embed(texts: list[str], encoder: SentenceTransformer) -> list[Vector]:
         batch_size = 4 if encoder.device.type == "cpu" else 128
         made = encoder.encode(unique, batch_size=batch_size, show_progress_bar=False)
         dtype = str(encoder.dtype).removeprefix("torch.")
-        refuse_endless(torch.as_tensor(made), "the embeddings of the sentence encoder", dtype)
+        name = getattr(getattr(encoder[0], "auto_model", None), "name_or_path", "the sentence encoder")
+        refuse_endless(torch.as_tensor(made), f"{name}: the embeddings of texts", dtype)
         vectors = dict(zip(unique, made, strict=True))
         for row, window, weight in parts:
             sums[row] += weight * vectors[window]

@@ -69,8 +69,8 @@ def refuse_surplus(source: str, names: list[str]) -> None:
 def of_encoder(found: Mapping[str, Any], parts: Collection[str], prefix: str) -> dict[str, Any]:
     """Return the loading info of a sentence encoder without what is none of its business.
 
-    A pooler that lacks is not read. Weights outside its `parts` (names of its own modules, with or without the prefix of
-    its base model) belong to another head, such as that of the masked language model it was trained as.
+    A pooler that lacks is not read. Weights outside its `parts` (names of its own modules, with or without the prefix
+    of its base model) belong to another head, such as that of the masked language model it was trained as.
     """
     surplus = {name for name in found["unexpected_keys"] if name.removeprefix(f"{prefix}.").split(".")[0] in parts}
     missing = {name for name in found["missing_keys"] if not _POOLER.search(name)}

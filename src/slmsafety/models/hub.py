@@ -24,7 +24,7 @@ from huggingface_hub.errors import (
 from slmsafety.errors import InputError
 
 # The most characters of a library's own words.
-_SAID = 600
+_SAID = 400
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}")
 _REPOSITORY = re.compile(r"(?:/api/models)?/([^/]+/[^/]+|[^/]+)(?:/(?:resolve|revision|tree|xet-read-token)/|$)")
 _LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
@@ -80,7 +80,7 @@ def _of_repository(error: HfHubHTTPError) -> str:
     if isinstance(error, GatedRepoError):
         given = "the account of your token (HF_TOKEN) has no access yet" if get_token() else "no access token is set"
         return (
-            f"access to it must be granted, and {given}; ask for access on {page}, then set HF_TOKEN to a token of that "
+            f"access to it must be granted, and {given}; ask for it on {page}, then set HF_TOKEN to a token of that "
             f"account ({constants.ENDPOINT}/settings/tokens) or run `hf auth login`"
         )
     if isinstance(error, DisabledRepoError):

@@ -41,12 +41,15 @@ class LoadedModel:
         The commit of a hub id, otherwise the sha256 of the GGUF file or of the folder.
     dtype : str
         A name of `DTYPES`.
+    name : str, default "the model"
+        How an error names it: its source, such as 'hub someone/model'.
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     revision: str
     dtype: str
+    name: str = "the model"
 
     @property
     def context_length(self) -> int:
@@ -74,7 +77,7 @@ class LoadedModel:
         if highest >= self.vocabulary:
             token = self.tokenizer.convert_ids_to_tokens(highest)
             raise InputError(
-                f"{self.tokenizer.name_or_path}: a text holds the token '{token}' ({highest}), and the model reads "
+                f"{self.name}: a text holds the token '{token}' ({highest}), and the model reads "
                 f"{self.vocabulary} tokens only; leave the text out, or remove that token from the tokenizer's files"
             )
 
@@ -132,7 +135,7 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     refuse_misfit(str(source), found)
     if source.folder is not None and source.definition()["folder_sha256"] != revision:
         raise InputError(f"{source}: its files changed while it was loaded; run again when they stay as they are")
-    made = LoadedModel(model, tokenizer, revision, dtype)
+    made = LoadedModel(model, tokenizer, revision, dtype, str(source))
     refuse_other_vocabulary(str(source), tokenizer, made.vocabulary)
     _prepare(tokenizer, model)
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

@@ -145,7 +145,7 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], max_new_tokens: int) ->
                 logits_to_keep=1,
             )
             logits = output.logits[:, -1].float()
-            refuse_endless(logits.amax(dim=-1), "the logits of the judge", loaded.dtype)
+            refuse_endless(logits.amax(dim=-1), f"{loaded.name}: the logits of the judge", loaded.dtype)
             chosen = logits.argmax(-1)
             ended |= torch.isin(chosen, ends.to(model.device))
             new.append(chosen)

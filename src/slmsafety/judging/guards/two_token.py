@@ -192,7 +192,8 @@ class TwoTokenJudge:
 
     def _reading(self, logits: torch.Tensor) -> _Logits:
         two = logits[[self._safe, self._unsafe]]
-        refuse_endless(torch.cat([two, logits.amax()[None]]), "the logits of the judge", self._loaded.dtype)
+        what = f"{self._loaded.name}: the logits of the judge"
+        refuse_endless(torch.cat([two, logits.amax()[None]]), what, self._loaded.dtype)
         outside = -torch.expm1(two.logsumexp(0) - logits.logsumexp(0))
         other = int(logits.argmax()) not in (self._safe, self._unsafe)
         return _Logits(float(two[0]), float(two[1]), max(float(outside), 0.0), other)
