@@ -161,11 +161,11 @@ def test_a_folder_of_bin_only_is_told_the_key(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model")
     model = AutoModelForCausalLM.from_pretrained(folder)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="model.safetensors") as caught:
+    with pytest.raises(InputError, match="no file named model") as caught:
         load_causal_lm(Source(folder=folder))
     assert "weights: bin" not in str(caught.value)
     torch.save(model.state_dict(), folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match="it has pytorch_model.bin: add `weights: bin` to its entry"):
+    with pytest.raises(InputError, match=r"it has pytorch_model\.bin: add `weights: bin` to its entry"):
         load_causal_lm(Source(folder=folder))
     load_causal_lm(Source(folder=folder, weights="bin"))
 

@@ -93,8 +93,8 @@ def _perplexity(loss: float, model: str) -> float:
         return math.exp(loss)
     except OverflowError as error:
         raise InputError(
-            f"{model}: the mean loss of a text is {loss:.0f} nats a token, so that its perplexity is beyond any number; "
-            "its weights are broken, use other ones"
+            f"{model}: the mean loss of a text is {loss:.0f} nats a token, and its perplexity beyond any number; "
+            "use other weights"
         ) from error
 
 
