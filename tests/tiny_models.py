@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, BertConfig, BertModel, PreTrainedTokenizerFast
 
 # Id 0 is a word, as in vocabularies without special tokens.
 WORDS = ["tea", "is", "the", "sun", "rises", "late", "safe", "unsafe", "yes", "no", "a", "bee", "?", "?2", "?3", "end"]
@@ -26,7 +28,7 @@ SHAPE: dict[str, Any] = {
 Weights = dict[str, torch.Tensor]
 
 
-def word_tokenizer(**special: str) -> PreTrainedTokenizerFast:
+def word_tokenizer(**special: Any) -> PreTrainedTokenizerFast:
     """A token for each of `WORDS`, split at spaces; no special token unless one is given."""
     vocabulary = {word: place for place, word in enumerate(WORDS)}
     tokenizer = Tokenizer(models.WordLevel(vocab=vocabulary, unk_token="?"))
@@ -48,6 +50,25 @@ def write_model(
                 weight.normal_(0, scale)
     model.save_pretrained(folder)
     (tokenizer or word_tokenizer()).save_pretrained(folder)
+    return folder
+
+
+def write_encoder(folder: Path, **special: str) -> Path:
+    """Write a BERT of two layers with the mean over its tokens, as a folder of sentence-transformers' own form."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=32,
+        initializer_range=0.3,
+    )
+    bare = folder.with_name(f"{folder.name}-bare")
+    BertModel(config).save_pretrained(bare)
+    word_tokenizer(unk_token="?", model_max_length=32, **special).save_pretrained(bare)
+    SentenceTransformer(modules=[Transformer(str(bare)), Pooling(16)]).save(str(folder))
     return folder
 
 

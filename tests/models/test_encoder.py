@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 import spacy
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from tiny_models import WORDS, Weights, change_json, change_weights, word_tokenizer
-from transformers import BertConfig, BertModel
+from tiny_models import Weights, change_json, change_weights, write_encoder
+from transformers import BertModel
 
 from slmsafety.errors import InputError
 from slmsafety.models.encoder import dependency_parser, gpt2_tokenizer, sentence_encoder
@@ -75,25 +73,6 @@ def test_an_encoder_from_a_folder_is_the_same() -> None:
     np.testing.assert_array_equal(made.model.encode("Bees"), sentence_encoder().model.encode("Bees"))
 
 
-def _tiny_encoder(folder: Path) -> Path:
-    """A BERT of two layers with the mean over its tokens, as a folder of the library's own form."""
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=32,
-    )
-    bare = folder.with_name(f"{folder.name}-bare")
-    BertModel(config).save_pretrained(bare)
-    word_tokenizer(unk_token="?", pad_token="end", model_max_length=32).save_pretrained(bare)
-    part = Transformer(str(bare))
-    SentenceTransformer(modules=[part, Pooling(16)]).save(str(folder))
-    return folder
-
-
 LAYER = "encoder.layer.1.output.dense.weight"
 MISFITS: dict[str, tuple[Callable[[Weights], None], str]] = {
     "lacks": (lambda weights: weights.__delitem__(LAYER), rf"lacks 1 weight\(s\), which would be random: {LAYER}"),
@@ -111,7 +90,7 @@ MISFITS: dict[str, tuple[Callable[[Weights], None], str]] = {
 
 @pytest.mark.parametrize("fault", MISFITS)
 def test_an_encoder_s_weights_are_those_of_its_architecture(fault: str, tmp_path: Path) -> None:
-    folder, (change, says) = _tiny_encoder(tmp_path / "encoder"), MISFITS[fault]
+    folder, (change, says) = write_encoder(tmp_path / "encoder"), MISFITS[fault]
     sentence_encoder(Source(folder=folder))
     change_weights(folder, change)
     with pytest.raises(InputError, match=rf"^folder {folder}: .*{says}"):
@@ -119,7 +98,7 @@ def test_an_encoder_s_weights_are_those_of_its_architecture(fault: str, tmp_path
 
 
 def test_a_pooler_that_lacks_and_another_head_are_no_fault(tmp_path: Path) -> None:
-    folder = _tiny_encoder(tmp_path / "encoder")
+    folder = write_encoder(tmp_path / "encoder")
     before = sentence_encoder(Source(folder=folder)).model.encode("the sun")
 
     def change(weights: Weights) -> None:
@@ -133,7 +112,7 @@ def test_a_pooler_that_lacks_and_another_head_are_no_fault(tmp_path: Path) -> No
 
 def test_an_encoder_in_a_folder_of_its_own_is_checked_too(tmp_path: Path) -> None:
     """Older ones keep their transformer in 0_Transformer."""
-    folder = _tiny_encoder(tmp_path / "encoder")
+    folder = write_encoder(tmp_path / "encoder")
     part, modules = folder / "0_Transformer", json.loads((folder / "modules.json").read_text())
     part.mkdir()
     for path in list(folder.iterdir()):
@@ -149,7 +128,7 @@ def test_an_encoder_in_a_folder_of_its_own_is_checked_too(tmp_path: Path) -> Non
 
 
 def test_an_encoder_s_adapter_and_bin_weights_are_told_what_to_do(tmp_path: Path) -> None:
-    folder = _tiny_encoder(tmp_path / "encoder")
+    folder = write_encoder(tmp_path / "encoder")
     state = BertModel.from_pretrained(folder).state_dict()
     (folder / "model.safetensors").unlink()
     torch.save(state, folder / "pytorch_model.bin")
