@@ -63,7 +63,8 @@ def generate(
     Raises
     ------
     InputError
-        When the settings do not fit the loaded model, or one prompt alone does not fit into memory.
+        When the settings do not fit the loaded model, its logits are nan or infinite, a prompt holds a token that it
+        has no embedding of, or one prompt alone does not fit into memory.
     """
     settings, limit = job.settings, _prompt_limit(loaded, job.settings)
     try:
@@ -71,6 +72,7 @@ def generate(
         rendered = [render(prompt, loaded.tokenizer, settings, limit) for prompt in prompts["prompt"]]
     except InputError as error:
         raise InputError(f"model '{job.model_id}': {error}") from error
+    loaded.refuse_unread(prompt.ids for prompt in rendered)
     # Prompts of one length make batches with little padding; the longest come first, so that memory runs out early.
     # Ties keep no trace of the caller's order: a resumed run walks through the rest as the first one would have.
     named = with_sample(prompts)
@@ -111,7 +113,7 @@ def _decoded(
     limits: BatchLimits,
 ) -> Iterator[list[tuple[int, list[int]]]]:
     """Yield what `decode` yields; each time that memory runs out, go on with a smaller batch of the unfinished rows."""
-    eos, pad = eos_token_ids(loaded.model, loaded.tokenizer), loaded.tokenizer.pad_token_id
+    eos, pad = eos_token_ids(loaded.model, loaded.tokenizer), loaded.pad_id
     max_new_tokens = settings.max_new_tokens
     waiting = dict.fromkeys(range(len(prompts)))
     while waiting:
@@ -123,10 +125,13 @@ def _decoded(
             named = " ".join(prompts[indices[0]][0][:2])
             raise InputError(f"{named}: {longest} tokens of prompt and response do not fit into memory")
         decoding = decode(loaded.model, asked, DecodeConfig(max_new_tokens, eos, pad, drawn), limits)
-        while finished := within_memory(partial(next, decoding, [])):
-            yield [(indices[index], new) for index, new in finished]
-            for index, _ in finished:
-                del waiting[indices[index]]
+        try:
+            while finished := within_memory(partial(next, decoding, [])):
+                yield [(indices[index], new) for index, new in finished]
+                for index, _ in finished:
+                    del waiting[indices[index]]
+        except InputError as error:
+            raise InputError(f"{loaded.name}: {error}") from error
         if finished is None:
             longest = len(prompts[next(iter(waiting))][1].ids) + max_new_tokens
             fitting = (limits.max_batch_tokens or limits.batch_size * longest) // longest

@@ -18,11 +18,12 @@ from slmsafety.analysis.rerun_noise import RATES, noise_rates, same_start
 from slmsafety.errors import InputError, unknown
 from slmsafety.judging.empty_replies import read_labels
 from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE, judgments
+from slmsafety.models.source import pinned
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.pipeline.judged_texts import REPLY, judged_texts, standing_id
 from slmsafety.pipeline.judges import all_judge_ids, study_judge
-from slmsafety.pipeline.run import JUDGED_WITH, Run, current, with_prompts
+from slmsafety.pipeline.run import JUDGED_WITH, Run, current, same_commit, with_prompts
 from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import LABELS
@@ -160,6 +161,9 @@ def _again(run: Run, loaded: LoadedModel, setting: Setting) -> Iterator[pd.DataF
 
     rules = run.settings(setting.suite, setting.model).model_copy(update={"dtype": setting.dtype})
     own = setting.replies["generation_id"].iloc[0]
+    if not pinned(run.sources[setting.model]):
+        made = current(run.responses(setting.suite.name, setting.model).read(["meta"]), own)
+        same_commit(made, loaded.revision, f"model '{setting.model}'")
     return generate(loaded, setting.replies, GenerationJob(rules, setting.model, own), BatchLimits(setting.batch_size))
 
 
