@@ -54,7 +54,7 @@ if page.has("rankings"):
     columns = ["suite_title", "model_name", *counts(scored), "missing", "mean", "rank"]
     rows = ranked.sort_values(["suite_title", "rank", "model_name"])[columns]
     page.table("rankings", rows, {"mean": ".2f", "rank": ".1f"})
-    page.say(*told.ranked_first(ranked))
+    page.say(*told.ranked_first(ranked), *told.other_languages(scored))
 
 # %% [markdown]
 # ## Do the suites agree?

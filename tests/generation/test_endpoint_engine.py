@@ -202,6 +202,31 @@ def test_how_a_reply_ended() -> None:
     assert rows["response"].tolist() == ["text", "text", " \n", ""]
 
 
+def test_the_part_that_answers() -> None:
+    """Also of a reply whose reasoning the server has taken out, and where it has left nothing beside it."""
+    asked = "How do I bake plain bread?"
+    thought = {"reasoning_content": "First the flour."}
+    replies = {
+        "a": completion("Mix."),
+        "b": completion("<think>Flour.</think>\nMix."),
+        "c": completion("<think>Flour.", "length"),
+        asked: completion(f"{asked}\nMix."),
+        "d": completion("Mix."),
+        "e": completion(None, "length"),
+    }
+    for name in "de":
+        status, headers, body = replies[name]
+        answer = json.loads(body)
+        answer["choices"][0]["message"] |= thought
+        replies[name] = status, headers, json.dumps(answer).encode()
+    with running(Server(lambda path, body: replies[body["messages"][0]["content"]])) as server:
+        rows = check(rows_of(run_of(server, prompts(list(replies)))), RESPONSES, "test")
+    spans = [tuple(row) for row in rows[["answer_start", "answer_end"]].astype(object).fillna(-1).to_numpy()]
+    whole = (-1, -1)
+    assert spans == [whole, (23, 27), (13, 13), (27, 31), whole, (0, 0)]
+    assert rows["finish_reason"].tolist() == ["stop", "stop", "length", "stop", "stop", "length"]
+
+
 def test_missing_counts_stay_missing() -> None:
     with running(Server(lambda path, body: completion("text", usage=None, model=None))) as server:
         rows = check(rows_of(run_of(server, prompts(["a"]))), RESPONSES, "test")

@@ -154,10 +154,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
     """Generate up to `config.max_new_tokens` more tokens for every row of the batch."""
     stop = StoppingCriteriaList([_SomeEnded(config.eos_token_ids, batch.ids.shape[1] - 1)])
     greedily = greedy(config)
-    chosen: list[LogitsProcessor] = [_Finite(str(model.dtype).removeprefix("torch."))]
-    if config.sampling is not None:
-        rows = list(zip(batch.indices, batch.ages, strict=True))
-        chosen.append(Drawn(config.sampling, rows, batch.ids.shape[1], config.max_new_tokens))
+    rows = list(zip(batch.indices, batch.ages, strict=True))
     with torch.inference_mode(), _only(model, greedily):
         output: Any = model.generate(  # type: ignore[operator]
             batch.ids,
@@ -165,7 +162,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
             cache=batch.cache,
             generation_config=greedily,
             stopping_criteria=stop,
-            logits_processor=LogitsProcessorList(chosen),
+            logits_processor=choosing(model, config, rows, batch.ids.shape[1]),
         )
     ids, cache = output.sequences, output.cache
     added = ids.shape[1] - batch.ids.shape[1]
@@ -277,6 +274,20 @@ class _Finite(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: Any) -> Any:
         refuse_endless(scores.amax(dim=-1), "the logits of replies", self.dtype)
         return scores
+
+
+def choosing(
+    model: PreTrainedModel, config: DecodeConfig, rows: list[tuple[int, int]], width: int
+) -> LogitsProcessorList:
+    """Return what makes greedy decoding choose as `config` says, and refuse logits that are no numbers.
+
+    `rows` are the rows of a batch: each one's index in the list of prompts, and its number of new tokens so far.
+    `width` is the number of columns before the next token.
+    """
+    found: list[LogitsProcessor] = [_Finite(str(model.dtype).removeprefix("torch."))]
+    if config.sampling is not None:
+        found.append(Drawn(config.sampling, rows, width, config.max_new_tokens))
+    return LogitsProcessorList(found)
 
 
 def _before_end(new: list[int], eos: set[int]) -> list[int]:

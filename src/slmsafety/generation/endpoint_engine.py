@@ -22,6 +22,8 @@ from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.models.source import Source
 from slmsafety.records.schema import RESPONSES, typed, with_sample
+from slmsafety.replies.language import reply_languages
+from slmsafety.replies.parts import answer_part
 
 # Greedy decoding draws nothing, but some servers sample at temperature 0 after all; the paper's seed for SALAD.
 _SEED = 1337
@@ -43,6 +45,8 @@ class EndpointRun:
         self.failed: Counter[str] = Counter()
         self.attempts = 0
         self._endpoint, self._prompts, self._job = endpoint, prompts, job
+        keys = zip(prompts["suite"], prompts["instance_id"], strict=True)
+        self._texts = dict(zip(keys, prompts["prompt"], strict=True))
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield frames of the responses table as calls end; raises InputError as `complete` does."""
@@ -55,7 +59,8 @@ class EndpointRun:
                 else:
                     rows.append(self._row(key, answer))
             if rows:
-                yield typed(pd.DataFrame.from_records(rows), RESPONSES)
+                made = pd.DataFrame.from_records(rows)
+                yield typed(made.assign(language=reply_languages(made)), RESPONSES)
 
     def problems(self) -> str:
         """Return what failed as a line for the user; empty when nothing did."""
@@ -103,6 +108,7 @@ class EndpointRun:
             "served_model": reply.model,
             "template_used": "chat" if self._chat else "raw",
         }
+        ended = reply.text.strip() or reply.reasoned or reply.finish_reason == "length"
         return {
             "suite": key[0],
             "instance_id": key[1],
@@ -110,12 +116,20 @@ class EndpointRun:
             "generation_id": self._job.generation_id,
             "sample": key[2],
             "response": reply.text,
+            **self._answer(key, reply),
             "prompt_tokens": reply.input_tokens,
             "output_tokens": reply.output_tokens,
-            "finish_reason": reply.finish_reason if reply.text.strip() or reply.finish_reason == "length" else "empty",
+            "finish_reason": reply.finish_reason if ended else "empty",
             "prompt_truncated": False,
             "meta": json.dumps(meta, sort_keys=True),
         }
+
+    def _answer(self, key: tuple[str, str, int], reply: Completion) -> dict[str, int]:
+        """Where the answer stands in the text; nowhere where the server has left nothing beside the reasoning."""
+        found = answer_part(reply.text, self._texts[key[:2]])
+        if reply.reasoned and not reply.text.strip():
+            found = 0, 0
+        return {} if found is None else {"answer_start": found[0], "answer_end": found[1]}
 
 
 def generate(source: Source, prompts: pd.DataFrame, job: GenerationJob, concurrency: int) -> EndpointRun:

@@ -56,6 +56,7 @@ class StudyParams(Strict):
     metrics: MetricParams = MetricParams()
     judges: tuple[JudgeParams, ...] = ()
     empty: str = "missing"
+    judged: Literal["answer", "reply"] = "answer"
     judged_csv: str | None = None
     judged_tables: tuple[Annotated[TableEntry, by_name("path")], ...] = ()
     helm_runs: tuple[Annotated[HelmRunEntry, by_name("path")], ...] = ()
@@ -172,8 +173,8 @@ _SOURCES = ("judged_csv", "judged_tables", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
-    "run": {"suites", "models", "generation", "metrics", "judges", "empty", "human_labels", "on_demand"},
-    "imported": {*_SOURCES, "scores", "suites", "models", "metrics", "judges", "empty", "human_labels"},
+    "run": {"suites", "models", "generation", "metrics", "judges", "empty", "judged", "human_labels", "on_demand"},
+    "imported": {*_SOURCES, "scores", "suites", "models", "metrics", "judges", "empty", "judged", "human_labels"},
 }
 
 

@@ -85,7 +85,7 @@ def _calls(run: Run, judge: EndpointJudge, asked: LlmJudge | None, suite: SuiteP
         total = run.texts.wanted(suite.name, model, len(prompts) or expected_rows(run, suite))
         if asked is not None and len(prompts):
             part = run.judgments(suite.name, judge.name, model)
-            waiting, done = judge_todo(run, part, study_judge(run, judge, suite).id)
+            waiting, done = judge_todo(run, part, study_judge(run, judge, suite).ids)
         sent = waiting[~unsent(waiting, run.params.empty)]
         absent = total - len(waiting) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]

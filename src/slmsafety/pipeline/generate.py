@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from slmsafety.errors import InputError
 from slmsafety.generation.settings import GenerationJob
+from slmsafety.models.source import pinned
 from slmsafety.params.entries import SuiteParams
 from slmsafety.pipeline.run import Run, Written, current, same_commit, say, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
@@ -98,9 +100,11 @@ class _Engine:
 
         if self._loaded is None:
             self._loaded = load_causal_lm(self._source, dtype=how.dtype)
+            if Run(self._run.params, self._run.root).generation_ids[suite.name, self._model] != generation:
+                raise InputError(f"model '{self._model}': its files changed while this run was at work; run again")
             self._tokens = None if how.memory_gb is None else token_budget(self._loaded, how.memory_gb, how.batch_size)
         loaded, tokens = self._loaded, self._tokens
-        if self._source.hub is not None and self._source.revision is None:
+        if not pinned(self._source):
             made = current(self._run.responses(suite.name, self._model).read(["meta"]), generation)
             same_commit(made, loaded.revision, f"model '{self._model}'")
         yield from transformers_engine.generate(loaded, prompts, job, BatchLimits(how.batch_size, tokens))
