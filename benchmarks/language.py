@@ -63,9 +63,8 @@ def report(what: str, texts: list[tuple[str, str]]) -> None:
     known = sum(code != UNKNOWN for code in found)
     pairs = zip(texts, found, strict=True)
     wrong = sum(got != UNKNOWN and family(got) != family(wanted) for (wanted, _), got in pairs)
-    print(
-        f"{what}: {len(texts):,}; known {known / len(texts):.1%}; wrong {wrong} ({wrong / len(texts):.2%}); {each:.2f} ms"
-    )
+    rates = f"known {known / len(texts):.1%}; wrong {wrong} ({wrong / len(texts):.2%})"
+    print(f"{what}: {len(texts):,}; {rates}; {each:.2f} ms")
 
 
 def english_replies() -> list[str]:
