@@ -94,7 +94,8 @@ class EndpointRun:
             "response": reply.text,
             "prompt_tokens": reply.input_tokens,
             "output_tokens": reply.output_tokens,
-            "finish_reason": reply.finish_reason if reply.text.strip() else "empty",
+            # White space up to the limit is cut like any other text: only an end of the model's own makes a reply empty.
+            "finish_reason": "empty" if not reply.text.strip() and reply.finish_reason == "stop" else reply.finish_reason,
             "prompt_truncated": False,
             "meta": json.dumps(meta, sort_keys=True),
         }

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 
 from slmsafety.errors import InputError
+from slmsafety.generation.cache_check import Decoder
 from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.memory import within_memory
 from slmsafety.generation.render import Rendered, render
@@ -21,7 +22,10 @@ from slmsafety.records.schema import RESPONSES, typed
 
 
 class Reply(NamedTuple):
-    """A response's text, its number of tokens without pad and end tokens, and why it ended (stop, length, empty)."""
+    """A response's text, its number of tokens without pad and end tokens, and why it ended (stop, length, empty).
+
+    `empty` is a reply that the model ended without any text; white space up to the token limit is `length`.
+    """
 
     text: str
     tokens: int
@@ -29,7 +33,11 @@ class Reply(NamedTuple):
 
 
 def generate(
-    loaded: LoadedModel, prompts: pd.DataFrame, job: GenerationJob, limits: BatchLimits
+    loaded: LoadedModel,
+    prompts: pd.DataFrame,
+    job: GenerationJob,
+    limits: BatchLimits,
+    decoder: Decoder = decode,
 ) -> Iterator[pd.DataFrame]:
     """Generate replies in batches; the longest prompts start first.
 
@@ -44,6 +52,8 @@ def generate(
     limits : BatchLimits
         The most rows and tokens of a batch (`memory.token_budget` estimates the tokens). A batch that does not fit
         into memory is halved, and so are the limits of those after it.
+    decoder : callable, default decode
+        How prompts are decoded (`cache_check.checked_decoder` says it for a model).
 
     Yields
     ------
@@ -64,7 +74,7 @@ def generate(
     keys = list(zip(prompts["suite"], prompts["instance_id"], strict=True))
     order = sorted(range(len(keys)), key=lambda row: (-len(rendered[row].ids), keys[row]))
     prompts_in_order = [(keys[row], rendered[row]) for row in order]
-    for finished in _decoded(loaded, prompts_in_order, settings.max_new_tokens, limits):
+    for finished in _decoded(loaded, prompts_in_order, settings.max_new_tokens, limits, decoder):
         records = []
         for index, new in finished:
             (suite, instance), prompt = prompts_in_order[index]
@@ -87,7 +97,11 @@ def generate(
 
 
 def _decoded(
-    loaded: LoadedModel, prompts: list[tuple[tuple[str, str], Rendered]], max_new_tokens: int, limits: BatchLimits
+    loaded: LoadedModel,
+    prompts: list[tuple[tuple[str, str], Rendered]],
+    max_new_tokens: int,
+    limits: BatchLimits,
+    decoder: Decoder,
 ) -> Iterator[list[tuple[int, list[int]]]]:
     """Yield what `decode` yields; each time that memory runs out, go on with a smaller batch of the unfinished rows."""
     eos, pad = eos_token_ids(loaded.model, loaded.tokenizer), loaded.tokenizer.pad_token_id
@@ -100,7 +114,7 @@ def _decoded(
         if limits.max_batch_tokens is not None and longest > limits.max_batch_tokens:
             named = " ".join(prompts[indices[0]][0])
             raise InputError(f"{named}: {longest} tokens of prompt and response do not fit into memory")
-        decoding = decode(loaded.model, asked, config, limits)
+        decoding = decoder(loaded.model, asked, config, limits)
         while finished := within_memory(partial(next, decoding, [])):
             yield [(indices[index], new) for index, new in finished]
             for index, _ in finished:
@@ -125,8 +139,9 @@ def _prompt_limit(loaded: LoadedModel, settings: GenerationSettings) -> int:
 def _reply(loaded: LoadedModel, new: list[int], max_new_tokens: int) -> Reply:
     """Return the reply in the new tokens that stand before an end token."""
     text = str(loaded.tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-    ended = "stop" if len(new) < max_new_tokens else "length"
-    return Reply(text, len(new), ended if text.strip() else "empty")
+    if len(new) >= max_new_tokens:
+        return Reply(text, len(new), "length")
+    return Reply(text, len(new), "stop" if text.strip() else "empty")
 
 
 def _meta(loaded: LoadedModel, prompt: Rendered, batch_size: int) -> str:
