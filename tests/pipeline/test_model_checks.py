@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +102,9 @@ def test_own_code_runs_where_the_entry_says_so(root):
 def test_the_command_ends_with_1_and_a_finished_study_with_0(root, capsys):
     folder(root, "good")
     broken = folder(root, "broken", max_position_embeddings=6)
-    text = json.dumps({"study": study([{"id": "good", "folder": "good"}, broken]).params.model_dump(exclude_defaults=True)})
+    text = json.dumps(
+        {"study": study([{"id": "good", "folder": "good"}, broken]).params.model_dump(exclude_defaults=True)}
+    )
     (root / "params/mine.yaml").write_text(text)
     assert main(["collect", "mine"]) == 1
     assert "slmsafety: 1 of 2 models could not run" in capsys.readouterr().err
@@ -122,7 +122,8 @@ def test_a_model_that_fails_later_stops_alone(root, workers, capsys):
     from safetensors.torch import load_file, save_file
 
     weights = load_file(root / "endless/model.safetensors")
-    save_file({n: t * float("inf") if "norm" in n else t for n, t in weights.items()}, root / "endless/model.safetensors")
+    endless = {name: weight * float("inf") if "norm" in name else weight for name, weight in weights.items()}
+    save_file(endless, root / "endless/model.safetensors", {"format": "pt"})
     (root / "cut/model.safetensors").write_bytes((root / "cut/model.safetensors").read_bytes()[:100])
     asked = study(models, workers=workers)
     with pytest.raises(PartFailed, match=r"2 of 3 models could not run.*: cut \(.*cannot be loaded.*; endless \("):
@@ -237,6 +238,8 @@ def test_a_card_that_needs_its_own_code_says_so(monkeypatch, tmp_path):
     from slmsafety.pipeline.model_checks import look_at_models
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    asked = Study.load({"name": "p", "kind": "run", "suites": ["demo_direct"], "models": ["mobilellm-1b"], "judges": ["offline"]})
+    asked = Study.load(
+        {"name": "p", "kind": "run", "suites": ["demo_direct"], "models": ["mobilellm-1b"], "judges": ["offline"]}
+    )
     (reason,) = look_at_models(asked.run, ["mobilellm-1b"]).values()
     assert "it needs code of its own: `trust_remote_code: true` in its entry" in reason

@@ -19,16 +19,16 @@ from slmsafety.generation.memory import OUT_OF_MEMORY, cache_bytes
 from slmsafety.generation.one_by_one import decode_alone
 from slmsafety.models.load import LoadedModel
 
-Decoder = Callable[
-    [PreTrainedModel, list[list[int]], DecodeConfig, BatchLimits], Iterator[list[tuple[int, list[int]]]]
-]
+Decoder = Callable[[PreTrainedModel, list[list[int]], DecodeConfig, BatchLimits], Iterator[list[tuple[int, list[int]]]]]
 # Of three lengths, so that two of them are padded. Their content does not matter.
 _PROBES = (
     "Hello",
     "Name three colours of the rainbow.",
-    "The train to the coast leaves at nine every morning, stops in four small towns, and is often late. Why might that be?",
+    "The train to the coast leaves at nine every morning, stops in four small towns, and is often late. Why is that?",
 )
 _NEW = 8
+# What a cache of a make that nobody foresaw raises.
+_OF_A_CACHE = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 # How far below the best token of a plain pass a chosen one may lie, as a share of the best one's lead over the mean:
 # more than rounding did in any of the tests. A wrong cache soon chooses tokens that lie as far below as any other.
 _TOLERANCE = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.1}
@@ -80,15 +80,15 @@ def _keeps_tokens(loaded: LoadedModel) -> bool:
     """Whether the model's cache has something for each token, as attention has and recurrence has not."""
     try:
         return cache_bytes(loaded.model).token > 0
-    except Exception as error:
+    except _OF_A_CACHE as error:
         _raise_if_full(error)
         return False  # whatever it is, the check of single prompts says more
 
 
 def _problem(loaded: LoadedModel, decoder: Decoder) -> str | None:
     """Return what is wrong with a decoder's replies, or None."""
-    prompts, pad = _prompts(loaded), loaded.tokenizer.pad_token_id
-    to_the_limit = DecodeConfig(_NEW, [], 0 if pad is None else pad)
+    prompts = _prompts(loaded)
+    to_the_limit = DecodeConfig(_NEW, [], loaded.pad_id)
     try:
         whole = _replies(decoder(loaded.model, prompts, to_the_limit, BatchLimits(len(prompts))))
         wrong = sum(not _is_own(loaded, prompts[row], new) for row, new in whole.items())
@@ -100,7 +100,7 @@ def _problem(loaded: LoadedModel, decoder: Decoder) -> str | None:
             wrong += said != whole[row][: len(said)] and not _is_own(loaded, prompts[row], said)
     except InputError:
         raise
-    except Exception as error:  # a cache of another make fails as it pleases
+    except _OF_A_CACHE as error:
         _raise_if_full(error)
         return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     return f"{wrong} of {len(whole) + len(joined)} replies differ" if wrong else None
@@ -108,7 +108,7 @@ def _problem(loaded: LoadedModel, decoder: Decoder) -> str | None:
 
 def _raise_if_full(error: Exception) -> None:
     """Raise an error that says nothing of the model: memory ran out."""
-    if isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY):
+    if any(text in str(error) for text in OUT_OF_MEMORY):
         raise error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -149,6 +149,6 @@ def _vocabulary(model: PreTrainedModel) -> int:
     return int(embeddings.weight.shape[0])
 
 
-def _size(tensors: list[torch.Tensor | None]) -> int:
+def _size(tensors: Sequence[torch.Tensor | None]) -> int:
     """Return the bytes of the tensors, None left out."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)

@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, PreTrainedModel
+from transformers import GenerationConfig, PreTrainedModel
 
-from slmsafety.generation.decoding import BatchLimits, DecodeConfig, greedy
-from slmsafety.models.finite import refuse_endless
+from slmsafety.generation.decoding import BatchLimits, DecodeConfig, choosing, greedy
 
 
 def decode_alone(
     model: PreTrainedModel, prompts: list[list[int]], config: DecodeConfig, limits: BatchLimits
 ) -> Iterator[list[tuple[int, list[int]]]]:
-    """Decode prompts greedily, each by itself: without padding, and in one go with a cache of its own.
+    """Decode prompts, each by itself: without padding, and in one go with a cache of its own.
 
     Parameters
     ----------
@@ -25,7 +24,7 @@ def decode_alone(
     prompts : list of list of int
         The token ids of each prompt, at least one.
     config : DecodeConfig
-        When a reply ends.
+        When a reply ends, and how its tokens are chosen.
     limits : BatchLimits
         Not used: a batch is one row.
 
@@ -48,21 +47,10 @@ def decode_alone(
                 ids,
                 attention_mask=torch.ones_like(ids),
                 generation_config=rules,
-                logits_processor=LogitsProcessorList([_Finite(model)]),
+                logits_processor=choosing(model, config, [(index, 0)], len(prompt)),
             )
         new = output.sequences[0, len(prompt) :].tolist()
         yield [(index, new[: next((at for at, token in enumerate(new) if token in ends), len(new))])]
-
-
-class _Finite(LogitsProcessor):
-    """Refuses logits of which the largest is no number."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._dtype = str(model.dtype).removeprefix("torch.")
-
-    def __call__(self, input_ids: torch.Tensor, scores: Any) -> Any:
-        refuse_endless(scores.amax(dim=-1), "the logits of replies", self._dtype)
-        return scores
 
 
 @contextmanager

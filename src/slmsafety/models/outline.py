@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from slmsafety.errors import InputError
+from slmsafety.models.hub import unavailable
 from slmsafety.models.load import locate
 from slmsafety.models.quiet import quiet
-from slmsafety.models.source import Source, unavailable
+from slmsafety.models.source import Source
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,12 @@ def read_outline(source: Source) -> Outline:
 
 def _refuse_own_code(source: Source, given: dict[str, Any]) -> None:
     """Raise InputError for a model that needs its own code, where its entry does not let it run."""
-    if _brings(given, "AutoConfig") and given.get("model_type") not in CONFIG_MAPPING_NAMES:
-        if not source.trust_remote_code:
-            raise InputError(
-                f"{source}: needs code of its own, which runs only where its entry says `trust_remote_code: true`; "
-                "read that code first, and pin a `revision` of a hub id"
-            )
+    needed = _brings(given, "AutoConfig") and given.get("model_type") not in CONFIG_MAPPING
+    if needed and not source.trust_remote_code:
+        raise InputError(
+            f"{source}: needs code of its own, which runs only where its entry says `trust_remote_code: true`; "
+            "read that code first, and pin a `revision` of a hub id"
+        )
 
 
 def _brings(given: dict[str, Any], name: str) -> bool:
@@ -82,7 +83,7 @@ def _end_tokens(location: str, commit: str | None, config: Any) -> list[int]:
         own: Any = GenerationConfig.from_model_config(config)
     else:
         try:
-            own = GenerationConfig.from_pretrained(location, revision=commit)
+            own = GenerationConfig.from_pretrained(location, revision=commit or "main")
         except OSError:  # a hub id without that file
             own = GenerationConfig.from_model_config(config)
     ids = own.eos_token_id

@@ -13,6 +13,7 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.generation.settings import GenerationJob
+from slmsafety.models.source import pinned
 from slmsafety.params.entries import SuiteParams
 from slmsafety.pipeline.model_checks import look_at_models, say_stopped
 from slmsafety.pipeline.run import Run, Written, current, same_commit, say, without
@@ -33,7 +34,9 @@ def generate_replies(run: Run, stopped: dict[str, str]) -> Written:
     stopped : dict of str to str
         Takes why a model could not run, by its id; its finished replies are kept.
     """
-    waiting = [model for model in run.params.model_ids if any(len(_todo(run, s.name, model)) for s in run.params.suites)]
+    waiting = [
+        model for model in run.params.model_ids if any(len(_todo(run, s.name, model)) for s in run.params.suites)
+    ]
     stopped.update(look_at_models(run, waiting))
     kept = _by_workers(run, stopped) if run.params.generation.workers > 1 else {}
     for part, made, before in _replies(run, None, stopped):
@@ -47,9 +50,9 @@ def _by_workers(run: Run, stopped: dict[str, str]) -> dict[tuple[str, ...], int]
     total, workers = 0, run.params.generation.workers
     for model in _local(run):
         for suite in run.params.suites:
-            prompts = run.prompts(suite.name)
-            kept[suite.name, model] = len(prompts) - len(_todo(run, suite.name, model))
-            total += len(prompts) if model not in stopped else kept[suite.name, model]
+            asked = len(run.asked(suite.name))
+            kept[suite.name, model] = asked - len(_todo(run, suite.name, model))
+            total += asked if model not in stopped else kept[suite.name, model]
     if sum(kept.values()) < total:
         work_on_cpu("generation.workers")
         with run.progress_bar("generate", total, sum(kept.values())) as bar:
@@ -79,7 +82,7 @@ def _replies(run: Run, report: Report | None, stopped: dict[str, str]) -> Writte
         engine = _Engine(run, model, stopped)
         for suite in run.params.suites:
             part, todo = run.responses(suite.name, model), _todo(run, suite.name, model)
-            total, made, text = len(run.prompts(suite.name)), 0, f"{model} {suite.name}"
+            total, made, text = len(run.asked(suite.name)), 0, f"{model} {suite.name}"
             done = total - len(todo)
             if not todo.empty and model not in stopped:
                 with part.writer() as writer, run.progress_bar(text, total, done, report is None) as bar:
@@ -128,8 +131,10 @@ class _Engine:
 
         if self._loaded is None:
             self._loaded = self._load()
+            if Run(self._run.params, self._run.root).generation_ids[suite.name, self._model] != job.generation_id:
+                raise InputError("its files changed while this run was at work; run again")
         loaded, checked, tokens = self._loaded
-        if self._source.hub is not None and self._source.revision is None:
+        if not pinned(self._source):
             made = current(self._run.responses(suite.name, self._model).read(["meta"]), job.generation_id)
             same_commit(made, loaded.revision, f"model '{self._model}'")
         limits = BatchLimits(1 if checked.alone else self._run.params.generation.batch_size, tokens)
@@ -155,8 +160,8 @@ class _Engine:
 
 
 def _todo(run: Run, suite: str, model: str) -> pd.DataFrame:
-    """The prompts of a shard without a reply."""
-    return without(run.prompts(suite), run.replies(suite, model, ["instance_id"]))
+    """The prompts of a shard, a row for each reply that they lack."""
+    return without(run.asked(suite), run.replies(suite, model, ["sample"]))
 
 
 def _local(run: Run) -> list[str]:

@@ -83,7 +83,7 @@ def _look(run: Run, model: str) -> Look:
 
 def _notes(run: Run, model: str, source: Source) -> Iterator[str]:
     """Yield what is to be known of a local model; InputError when it cannot run."""
-    from slmsafety.generation.render import render
+    from slmsafety.generation.render import check_asking, render
     from slmsafety.models.outline import read_outline
 
     outline = read_outline(source)
@@ -96,7 +96,8 @@ def _notes(run: Run, model: str, source: Source) -> Iterator[str]:
                 f"window of {outline.context_length} tokens; give a smaller one"
             )
         try:
-            render(_PROBE, outline.tokenizer, settings.template, room, settings.truncation)
+            check_asking(outline.tokenizer, settings)
+            render(_PROBE, outline.tokenizer, settings, room)
         except InputError:
             raise
         except Exception as error:  # a chat template is a program, and raises what it likes
@@ -113,7 +114,7 @@ def _advice(run: Run, model: str, source: Source) -> str:
     needs = []
     if cards.at[model, "gated"]:
         needs.append(f"its licence must be accepted at https://huggingface.co/{source.hub}, and HF_TOKEN set")
-    if "remote code" in cards.at[model, "note"] and not source.trust_remote_code:
+    if "remote code" in str(cards.at[model, "note"]) and not source.trust_remote_code:
         needs.append("it needs code of its own: `trust_remote_code: true` in its entry")
     return f"; {'; '.join(needs)}" if needs else ""
 
