@@ -51,7 +51,7 @@ if page.has("metric_distributions", "metric_summary"):
     summary = metric_summary(*tables).replace({"suite": lab.titles()})
     page.figure("metric_distributions", draw.metric_distributions(summary))
     page.table("metric_summary", summary, dict.fromkeys(QUANTILES, ".4g"))
-    page.say(*findings.undefined_metrics(summary))
+    page.say(*lab.metric_notes(), *findings.undefined_metrics(summary))
     rows = reply_rows(lab.labels(), *tables)
     rows["suite"] = rows["suite"].cat.rename_categories(lab.titles())
 
@@ -213,12 +213,13 @@ if page.has("table4_metadata"):
 
 # %% [markdown]
 # Then with the models' true architecture (a feature that Table A2 leaves unmentioned is not an absent one). Models of a family
-# share a design: how far does each correlation move when one family is left out?
+# share a design: how far does each correlation move when one family is left out? Systems of one model count as one, with the
+# mean of their rates.
 
 # %%
 outcomes, true = lab.outcomes(), lab.true_features()
 rates = model_metadata.pooled(outcomes, lab.prompt_counts())
-families = outcomes.drop_duplicates("model").set_index("model")["family"]
+families = outcomes.drop_duplicates("card").set_index("card")["family"]
 if page.has("table4_true_architecture"):
     found = model_metadata.metadata_correlations(true, rates).sort_values("r_ar", ignore_index=True)
     found = found.dropna(subset=["r_ar", "r_score"], how="all")

@@ -13,7 +13,16 @@ MODULE_LINES = 400
 STAGES = {"generation", "importers", "judging", "metrics", "published"}
 # A room may import itself and the rooms on lower floors; rooms of one floor never import each other.
 FLOORS: list[set[str]] = [
-    *({"__main__"}, {"cli"}, {"cli_import"}, {"study"}, {"pipeline"}, {"params"}, STAGES, {"models", "suites", "replies"}),
+    *(
+        {"__main__"},
+        {"cli"},
+        {"cli_import"},
+        {"study"},
+        {"pipeline"},
+        {"params"},
+        STAGES,
+        {"models", "suites", "replies"},
+    ),
     *({"records", "plugins"}, {"paths"}, {"errors"}, {"__init__"}),
 ]
 BELOW = {room: set().union(*FLOORS[floor + 1 :]) for floor, rooms in enumerate(FLOORS) for room in rooms}

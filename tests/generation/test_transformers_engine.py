@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+from tiny_models import change_weights, overflow, word_tokenizer, write_model
 
 from slmsafety.errors import InputError
 from slmsafety.generation.decoding import BatchLimits
 from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.generation.transformers_engine import generate
-from slmsafety.models.load import LoadedModel
+from slmsafety.models.load import LoadedModel, load_causal_lm
+from slmsafety.models.source import Source
 from slmsafety.records.schema import RESPONSES, check
 
 QUESTIONS = [
@@ -164,3 +167,55 @@ def test_settings_that_do_not_fit_are_refused(smollm2: LoadedModel, settings: Ge
 
 def test_nothing_asked_gives_nothing(smollm2: LoadedModel) -> None:
     assert list(generate(smollm2, prompts([]), GenerationJob(SHORT, "m", "id"), BatchLimits(1))) == []
+
+
+WORD_TEXTS = ["tea", "the sun rises", "is the bee late", "a bee", "the sun is late the bee is late the tea is late"]
+
+
+def words_of(folder: Path, batch_size: int) -> list[str]:
+    found = run(load_causal_lm(Source(folder=folder)), prompts(WORD_TEXTS), SHORT, batch_size)
+    return found["response"].tolist()
+
+
+@pytest.mark.parametrize("end", [None, "end"])
+def test_any_vocabulary_gives_the_same_replies_alone_and_in_a_batch(end: str | None, tmp_path: Path) -> None:
+    """Id 0 is a word, and there is no pad token; with or without an end token."""
+    tokenizer = word_tokenizer(**({"eos_token": end} if end else {}))
+    folder = write_model(tmp_path / "words", scale=0.8, tokenizer=tokenizer)
+    loaded = load_causal_lm(Source(folder=folder))
+    assert tokenizer.decode([0]) == "tea" and loaded.pad_id == (15 if end else 0)
+    alone = words_of(folder, 1)
+    assert words_of(folder, 3) == alone == words_of(folder, 16) and len(set(alone)) > 3
+    # The reference: no cache and no padding.
+    for text, reply in zip(WORD_TEXTS, alone, strict=True):
+        ids = tokenizer.encode(text)
+        start = len(ids)
+        with torch.inference_mode():
+            for _ in range(16):
+                ids.append(int(loaded.model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+        new = ids[start:]
+        ends = [place for place, token in enumerate(new) if end and token == 15]
+        assert reply == tokenizer.decode(new[: min(ends, default=16)])
+
+
+def test_logits_beyond_float16_stop_before_a_row(tmp_path: Path) -> None:
+    """One line with the model and the dtype; in float32 the same weights generate."""
+    folder = change_weights(write_model(tmp_path / "words"), overflow)
+    for dtype in ("float32", "bfloat16"):
+        loaded = load_causal_lm(Source(folder=folder), dtype=dtype)
+        assert len(run(loaded, prompts(WORD_TEXTS), SHORT.model_copy(update={"dtype": dtype}), 3)) == len(WORD_TEXTS)
+    half = load_causal_lm(Source(folder=folder), dtype="float16")
+    rows = generate(
+        half,
+        prompts(WORD_TEXTS),
+        GenerationJob(SHORT.model_copy(update={"dtype": "float16"}), "m", "id"),
+        BatchLimits(3),
+    )
+    with pytest.raises(InputError, match=rf"^folder {folder}: the logits of replies are nan or infinite in float16"):
+        next(rows)
+
+
+def test_a_prompt_with_a_token_that_the_model_cannot_read_is_named(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "words", tokenizer=word_tokenizer(pad_token="[PAD]"))
+    with pytest.raises(InputError, match=rf"^folder {folder}: a text holds the token '\[PAD\]' \(16\)"):
+        run(load_causal_lm(Source(folder=folder)), prompts(["tea", "the [PAD] sun"]), SHORT, 2)

@@ -11,11 +11,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiny_models import change_weights, overflow, word_tokenizer, write_model
 
 from slmsafety.errors import InputError
 from slmsafety.metrics import fluency
 from slmsafety.metrics.fluency import perplexities
-from slmsafety.models.load import LoadedModel
+from slmsafety.models.load import LoadedModel, load_causal_lm
+from slmsafety.models.source import Source
 
 WINDOW = 32
 WORDS = ["bee", "scent", "sun", "rain", "hive", "wax", "day"]
@@ -119,3 +121,28 @@ def test_losses_that_are_no_numbers_are_refused(tiny_gpt2: LoadedModel) -> None:
     torch.nn.init.constant_(broken.model.transformer.ln_f.weight, float("nan"))
     with pytest.raises(InputError, match="the losses behind perplexity are nan or infinite in float32"):
         perplexities(["Two words."], broken)
+
+
+WORD_TEXTS = ["tea tea", "the sun rises", "is the bee late the sun is late the tea is late", "a bee", "tea", ""]
+
+
+def test_a_vocabulary_whose_first_id_is_a_word_and_that_has_no_special_token(tmp_path: Path) -> None:
+    loaded = load_causal_lm(Source(folder=write_model(tmp_path / "words")))
+    together = [each.perplexity for each in perplexities(WORD_TEXTS, loaded)]
+    alone = [perplexities([text], loaded)[0].perplexity for text in WORD_TEXTS]
+    assert together == pytest.approx(alone, rel=1e-5, nan_ok=True)
+    assert together[:4] == pytest.approx([loop(text, loaded, 64) for text in WORD_TEXTS[:4]], rel=1e-4)
+
+
+def test_losses_beyond_float16_and_perplexities_beyond_any_number(tmp_path: Path) -> None:
+    folder = change_weights(write_model(tmp_path / "words"), overflow)
+    with pytest.raises(InputError, match=rf"^folder {folder}: the losses behind perplexity are nan or .* in float16"):
+        perplexities(WORD_TEXTS, load_causal_lm(Source(folder=folder), dtype="float16"))
+    with pytest.raises(InputError, match=rf"^folder {folder}: the mean loss of a text is \d+ nats a token"):
+        perplexities(WORD_TEXTS, load_causal_lm(Source(folder=folder)))
+
+
+def test_a_text_with_a_token_that_the_model_cannot_read_is_named(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "words", tokenizer=word_tokenizer(pad_token="[PAD]"))
+    with pytest.raises(InputError, match=r"a text holds the token '\[PAD\]' \(16\)"):
+        perplexities(["the [PAD] sun"], load_causal_lm(Source(folder=folder)))

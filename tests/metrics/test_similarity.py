@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,12 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy.spatial.distance import cosine as scipy_distance
 from sentence_transformers import SentenceTransformer
+from tiny_models import Weights, change_json, change_weights, write_encoder
 
+from slmsafety.errors import InputError
 from slmsafety.metrics.similarity import cosine, embed, self_coherence
 from slmsafety.models.encoder import sentence_encoder
+from slmsafety.models.source import Source
 
 _VECTORS = arrays(np.float64, (2, 4, 3), elements=st.floats(-100, 100).filter(lambda x: x == 0 or abs(x) > 1e-3))
 
@@ -104,3 +109,30 @@ E, N, NE, W, NOTHING = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [-2.0, 0.0], [np.nan,
 def test_coherence_is_the_mean_over_neighbours(sentences: list[list[float]], expected: float) -> None:
     made = self_coherence([np.array(vector, np.float32) for vector in sentences])
     assert made == pytest.approx(expected, abs=1e-7, nan_ok=True)
+
+
+WORD_TEXTS = ["tea", "the sun rises late", "a bee", "is the bee late the sun is late the tea is late"]
+
+
+def test_a_vocabulary_whose_first_id_is_a_word_and_that_has_no_pad_token(tmp_path: Path) -> None:
+    encoder = sentence_encoder(Source(folder=write_encoder(tmp_path / "encoder"))).model
+    together = embed(WORD_TEXTS, encoder)
+    alone = [embed([text], encoder)[0] for text in WORD_TEXTS]
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    ids = encoder.tokenizer(WORD_TEXTS[1], return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        np.testing.assert_allclose(together[1], encoder[0].model(ids).last_hidden_state[0].mean(0), atol=1e-5)
+
+
+def test_embeddings_beyond_float16_are_refused(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+
+    def grow(weights: Weights) -> None:
+        for name, weight in weights.items():
+            weights[name] = (weight * 3000).half()
+
+    change_weights(folder, grow)
+    assert np.isfinite(embed(WORD_TEXTS, sentence_encoder(Source(folder=folder)).model)).all()
+    change_json(folder / "config.json", dtype="float16")
+    with pytest.raises(InputError, match=rf"^{folder}: the embeddings of texts are nan or infinite in float16"):
+        embed(WORD_TEXTS, sentence_encoder(Source(folder=folder)).model)

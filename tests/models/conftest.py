@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,14 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 END = "<|end|>"
 
 
-def write_tiny_gguf(path: Path, pre: str = "smollm") -> Path:
-    """Write a Llama of one layer with random weights and a token per byte: small, but a GGUF like any other."""
+Shapes = dict[str, tuple[int, ...] | None]
+
+
+def write_tiny_gguf(path: Path, pre: str = "smollm", **changed: Any) -> Path:
+    """Write a Llama of one layer with random weights and a token per byte: small, but a GGUF like any other.
+
+    `shapes` in `changed` gives tensors other shapes, adds some, or leaves some out (None).
+    """
     tokens = [END, *bytes_to_unicode().values(), "ab"]
     hidden, ffn, context = 32, 64, 128
     writer = GGUFWriter(path, "llama")
@@ -45,8 +52,10 @@ def write_tiny_gguf(path: Path, pre: str = "smollm") -> Path:
         "blk.0.ffn_up": (ffn, hidden),
         "blk.0.ffn_down": (hidden, ffn),
     }
-    for name, shape in shapes.items():
-        writer.add_tensor(f"{name}.weight", rng.standard_normal(shape).astype(np.float32))
+    other: Shapes = changed.get("shapes", {})
+    for name, shape in {**shapes, **other}.items():
+        if shape is not None:
+            writer.add_tensor(f"{name}.weight", rng.standard_normal(shape).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
+import torch
+from tiny_models import Weights, change_json, change_weights, write_encoder
+from transformers import BertModel
 
 from slmsafety.errors import InputError
 from slmsafety.models.encoder import dependency_parser, gpt2_tokenizer, sentence_encoder
@@ -65,3 +71,70 @@ def test_an_encoder_from_a_folder_is_the_same() -> None:
     made = sentence_encoder(Source(folder=package_file(MINILM).parent))
     assert made.name.startswith("model (sha256 ")
     np.testing.assert_array_equal(made.model.encode("Bees"), sentence_encoder().model.encode("Bees"))
+
+
+LAYER = "encoder.layer.1.output.dense.weight"
+MISFITS: dict[str, tuple[Callable[[Weights], None], str]] = {
+    "lacks": (lambda weights: weights.__delitem__(LAYER), rf"lacks 1 weight\(s\), which would be random: {LAYER}"),
+    "lacks a layer": (
+        lambda weights: [weights.pop(name) for name in list(weights) if ".layer.1." in name] and None,
+        r"lacks 16 weight\(s\), which would be random: encoder.layer.1.",
+    ),
+    "shape": (lambda weights: weights.update({LAYER: torch.ones(9, 24)}), rf"{LAYER} is 9x24, not 16x24"),
+    "a layer more": (
+        lambda weights: weights.update({LAYER.replace("1", "2"): torch.ones(16, 24)}),
+        rf"no place for.*: {LAYER.replace('1', '2')}",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", MISFITS)
+def test_an_encoder_s_weights_are_those_of_its_architecture(fault: str, tmp_path: Path) -> None:
+    folder, (change, says) = write_encoder(tmp_path / "encoder"), MISFITS[fault]
+    sentence_encoder(Source(folder=folder))
+    change_weights(folder, change)
+    with pytest.raises(InputError, match=rf"^folder {folder}: .*{says}"):
+        sentence_encoder(Source(folder=folder))
+
+
+def test_a_pooler_that_lacks_and_another_head_are_no_fault(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    before = sentence_encoder(Source(folder=folder)).model.encode("the sun")
+
+    def change(weights: Weights) -> None:
+        for name in [name for name in weights if "pooler" in name]:
+            del weights[name]
+        weights |= {"cls.predictions.bias": torch.ones(16), "embeddings.position_ids": torch.arange(32)[None]}
+
+    change_weights(folder, change)
+    np.testing.assert_array_equal(sentence_encoder(Source(folder=folder)).model.encode("the sun"), before)
+
+
+def test_an_encoder_in_a_folder_of_its_own_is_checked_too(tmp_path: Path) -> None:
+    """Older ones keep their transformer in 0_Transformer."""
+    folder = write_encoder(tmp_path / "encoder")
+    part, modules = folder / "0_Transformer", json.loads((folder / "modules.json").read_text())
+    part.mkdir()
+    for path in list(folder.iterdir()):
+        if path.is_file() and path.name not in ("modules.json", "config_sentence_transformers.json"):
+            shutil.move(path, part)
+    shutil.copy(part / "config.json", folder)
+    modules[0]["path"] = part.name
+    (folder / "modules.json").write_text(json.dumps(modules))
+    sentence_encoder(Source(folder=folder))
+    change_weights(part, lambda weights: weights.__delitem__(LAYER))
+    with pytest.raises(InputError, match=rf"lacks 1 weight\(s\), which would be random: {LAYER}"):
+        sentence_encoder(Source(folder=folder))
+
+
+def test_an_encoder_s_adapter_and_bin_weights_are_told_what_to_do(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    state = BertModel.from_pretrained(folder).state_dict()
+    (folder / "model.safetensors").unlink()
+    torch.save(state, folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match="add `weights: bin` to its entry"):
+        sentence_encoder(Source(folder=folder))
+    sentence_encoder(Source(folder=folder, weights="bin"))
+    change_json(folder / "adapter_config.json", base_model_name_or_path="someone/base")
+    with pytest.raises(InputError, match=r"is an adapter of someone/base .*merge_and_unload"):
+        sentence_encoder(Source(folder=folder, weights="bin"))

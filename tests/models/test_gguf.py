@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -108,3 +111,51 @@ def test_digits_are_split_one_by_one_only_where_the_file_says_so(
     digits = AutoTokenizer.from_pretrained(from_gguf(tiny_writer(tmp_path / "digits.gguf", pre="smollm")))
     assert [text for text, _ in plain.backend_tokenizer.pre_tokenizer.pre_tokenize_str("12")] == ["12"]
     assert [text for text, _ in digits.backend_tokenizer.pre_tokenizer.pre_tokenize_str("12")] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "says"),
+    [
+        ({"blk.0.ffn_up": None}, r"lacks 1 weight\(s\), which would be random: model.layers.0.mlp.up_proj.weight"),
+        ({"blk.0.ffn_up": (60, 32)}, r"another shape .*: model.layers.0.mlp.up_proj.weight is 60x32, not 64x32"),
+        # The factors by which Llama 3.1 stretches positions: without them another model runs.
+        ({"rope_freqs": (4,)}, r"holds 1 weight\(s\) that its architecture has no place for.*: rope_freqs.weight"),
+        ({"blk.1.attn_q": (32, 32)}, r"no place for.*: blk.1.attn_q.weight"),
+        ({"mystery": (4,)}, r"no place for.*: mystery.weight"),
+    ],
+)
+def test_tensors_that_are_not_the_model_s_are_refused(
+    shapes: dict[str, tuple[int, ...] | None], says: str, cache: Path, tmp_path: Path, tiny_writer: Callable[..., Path]
+) -> None:
+    """transformers drops a GGUF's tensors that it has no place for without a word."""
+    path = tiny_writer(tmp_path / "other.gguf", shapes=shapes)
+    with pytest.raises(InputError, match=rf"^{path}: .*{says}"):
+        from_gguf(path)
+    assert not list(cache.glob("gguf/*/model.safetensors"))
+
+
+def test_another_version_of_the_reader_has_a_folder_of_its_own(
+    tiny_gguf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The id of what it makes names the version; weights that another one read must not stand under it."""
+    first = from_gguf(tiny_gguf)
+    assert first.name.endswith(f"transformers-{metadata.version('transformers')}")
+    monkeypatch.setattr(metadata, "version", lambda name: "99.0")
+    assert from_gguf(tiny_gguf).name == f"{first.name.rpartition('-')[0]}-99.0"
+
+
+def test_files_beside_a_gguf_change_nothing(cache: Path, tmp_path: Path, tiny_writer: Callable[..., Path]) -> None:
+    """The id holds the GGUF's bytes alone."""
+    path = tiny_writer(tmp_path / "tiny.gguf")
+    before = {file.name: file.read_bytes() for file in from_gguf(path).iterdir()}
+    shutil.rmtree(cache)
+    beside = {
+        "tokenizer_config.json": {"chat_template": "x", "bos_token": "a", "model_max_length": 7},
+        "config.json": {"model_type": "gpt2"},
+        "generation_config.json": {"eos_token_id": 5},
+        "added_tokens.json": {"extra": 300},
+    }
+    for name, content in beside.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "chat_template.jinja").write_text("x")
+    assert {file.name: file.read_bytes() for file in from_gguf(path).iterdir()} == before

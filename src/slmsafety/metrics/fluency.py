@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import cross_entropy
 
+from slmsafety.errors import InputError
 from slmsafety.metrics.tokens import token_ids
 from slmsafety.models.finite import refuse_endless
 from slmsafety.models.load import LoadedModel
@@ -57,12 +58,19 @@ def perplexities(texts: list[str], loaded: LoadedModel) -> list[Fluency]:
         In the order of `texts`: tokens (0 for an empty text) and perplexity (1 for a text that the model predicts with
         certainty, no upper bound; nan with less than two tokens).
 
+    Raises
+    ------
+    InputError
+        For losses that are nan or infinite, perplexities beyond any number, and tokens that the model has no embedding
+        of.
+
     Notes
     -----
     Texts of similar length are read together, padded on the right. No token sees what comes after it, so a number is
     that of the single text, without mask or positions. Windows of the same tokens are read once.
     """
     ids = token_ids(texts, loaded.tokenizer)
+    loaded.refuse_unread(ids)
     size = min(loaded.context_length, MAX_WINDOW)
     windows: dict[_Window, list[int]] = {}
     for text, own in enumerate(ids):
@@ -74,9 +82,20 @@ def perplexities(texts: list[str], loaded: LoadedModel) -> list[Fluency]:
             for text in windows[window]:
                 sums[text] += loss
     return [
-        Fluency(len(own), math.exp(total / (len(own) - 1)) if len(own) > 1 else math.nan)
+        Fluency(len(own), _perplexity(total / (len(own) - 1), loaded.name) if len(own) > 1 else math.nan)
         for own, total in zip(ids, sums, strict=True)
     ]
+
+
+def _perplexity(loss: float, model: str) -> float:
+    """Return exp(loss); InputError where it is beyond all numbers, as for weights that are far too large."""
+    try:
+        return math.exp(loss)
+    except OverflowError as error:
+        raise InputError(
+            f"{model}: the mean loss of a text is {loss:.0f} nats a token, and its perplexity beyond any number; "
+            "use other weights"
+        ) from error
 
 
 def _windows(ids: list[int], size: int) -> Iterator[_Window]:
@@ -118,5 +137,5 @@ def _losses(batch: list[_Window], loaded: LoadedModel) -> list[float]:
         scores = logits[row, first - 1 : len(tokens) - 1].float()
         losses.append(cross_entropy(scores, inputs[row, first : len(tokens)], reduction="sum"))
     summed = torch.stack(losses)
-    refuse_endless(summed, "the losses behind perplexity", loaded.dtype)
+    refuse_endless(summed, f"{loaded.name}: the losses behind perplexity", loaded.dtype)
     return [float(loss) for loss in summed.tolist()]

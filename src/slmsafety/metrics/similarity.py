@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sentence_transformers import SentenceTransformer
+
+from slmsafety.models.finite import refuse_endless
 
 Vector = NDArray[np.float32]
 
@@ -60,6 +63,11 @@ def embed(texts: list[str], encoder: SentenceTransformer) -> list[Vector]:
         In the order of `texts`. A text that is longer than the encoder's maximum (256 word pieces for MiniLM) is
         embedded in windows of whole words and gets their mean, weighted by their word pieces. nan where the encoder
         has no word piece of the text (an empty text, or another script).
+
+    Raises
+    ------
+    InputError
+        For embeddings that are nan or infinite.
     """
     if not texts:
         return []
@@ -80,6 +88,9 @@ def embed(texts: list[str], encoder: SentenceTransformer) -> list[Vector]:
         # On a CPU padding costs more than a larger batch gains.
         batch_size = 4 if encoder.device.type == "cpu" else 128
         made = encoder.encode(unique, batch_size=batch_size, show_progress_bar=False)
+        dtype = str(encoder.dtype).removeprefix("torch.")
+        name = getattr(getattr(encoder[0], "auto_model", None), "name_or_path", "the sentence encoder")
+        refuse_endless(torch.as_tensor(made), f"{name}: the embeddings of texts", dtype)
         vectors = dict(zip(unique, made, strict=True))
         for row, window, weight in parts:
             sums[row] += weight * vectors[window]

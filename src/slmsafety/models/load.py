@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,18 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.models.checkpoint import (
+    refuse_misfit,
+    refuse_parts_from_elsewhere,
+    refuse_unconverted,
+    weights_advice,
+)
 from slmsafety.models.gguf import from_gguf, from_package
+from slmsafety.models.hub import unavailable
 from slmsafety.models.packages import GEMMA3_BASE, SMOLLM2
 from slmsafety.models.quiet import quiet
-from slmsafety.models.source import Source, hub_commit, refuse_missing_weights, unavailable
+from slmsafety.models.source import Source, hub_commit, hub_file
+from slmsafety.models.tokens import refuse_other_vocabulary
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -32,17 +41,45 @@ class LoadedModel:
         The commit of a hub id, otherwise the sha256 of the GGUF file or of the folder.
     dtype : str
         A name of `DTYPES`.
+    name : str, default "the model"
+        How an error names it: its source, such as 'hub someone/model'.
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     revision: str
     dtype: str
+    name: str = "the model"
 
     @property
     def context_length(self) -> int:
         """The most tokens that prompt and response may have together."""
         return int(self.tokenizer.model_max_length)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that the model has an embedding of."""
+        embeddings: Any = self.model.get_input_embeddings()
+        return int(embeddings.weight.shape[0])
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills batches up: the tokenizer's, or 0 where it names none that the model has an embedding of.
+
+        Any id will do, a word's too: every batch has a mask or an order that keeps the filling out of sight.
+        """
+        own = self.tokenizer.pad_token_id
+        return int(own) if own is not None and 0 <= own < self.vocabulary else 0
+
+    def refuse_unread(self, texts: Iterable[Iterable[int]]) -> None:
+        """Raise InputError for token ids without an embedding, which added tokens of a tokenizer can have."""
+        highest = max((max(ids, default=0) for ids in texts), default=0)
+        if highest >= self.vocabulary:
+            token = self.tokenizer.convert_ids_to_tokens(highest)
+            raise InputError(
+                f"{self.name}: a text holds the token '{token}' ({highest}), and the model reads "
+                f"{self.vocabulary} tokens only; leave the text out, or remove that token from the tokenizer's files"
+            )
 
 
 def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
@@ -63,8 +100,9 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     Raises
     ------
     InputError
-        When the dtype is unknown or the source cannot be loaded, with the reason, and for a checkpoint that lacks
-        weights.
+        When the dtype is unknown or the source cannot be loaded, with the reason and what to do; for a checkpoint whose
+        weights are not those of its architecture, an adapter, code that no revision pins, the tokenizer of another
+        model, and a folder that changes on the way.
 
     Notes
     -----
@@ -76,7 +114,7 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     location, commit, revision = _locate(source)
     trust = source.trust_remote_code
     try:
-        with quiet():
+        with quiet() as reports:
             tokenizer = AutoTokenizer.from_pretrained(location, revision=commit, trust_remote_code=trust)
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 location,
@@ -86,16 +124,22 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
                 weights_only=True,
                 trust_remote_code=trust,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, by name
             )
     except Exception as error:  # the parsers of its files raise anything; tokenizers raises Exception itself
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
             raise
-        raise unavailable(str(source), error) from error
+        refuse_unconverted(str(source), reports.unconverted())
+        raise unavailable(str(source), error, weights_advice(error, source.folder, source.weights)) from error
     model, found = loaded
-    refuse_missing_weights(str(source), found["missing_keys"])
+    refuse_misfit(str(source), found)
+    if source.folder is not None and source.definition()["folder_sha256"] != revision:
+        raise InputError(f"{source}: its files changed while it was loaded; run again when they stay as they are")
+    made = LoadedModel(model, tokenizer, revision, dtype, str(source))
+    refuse_other_vocabulary(str(source), tokenizer, made.vocabulary)
     _prepare(tokenizer, model)
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-    return LoadedModel(model, tokenizer, revision, dtype)
+    return made
 
 
 def _locate(source: Source) -> tuple[str, str | None, str]:
@@ -104,9 +148,11 @@ def _locate(source: Source) -> tuple[str, str | None, str]:
         raise InputError(f"{source.served} is served by {source.endpoint}; its weights cannot be loaded here")
     if source.hub is not None:
         commit = hub_commit(source.hub, source.revision)
+        refuse_parts_from_elsewhere(str(source), lambda name: hub_file(str(source.hub), name, commit))
         return source.hub, commit, commit
-    definition = source.definition()
-    if source.folder is not None:
+    definition, folder = source.definition(), source.folder
+    if folder is not None:
+        refuse_parts_from_elsewhere(str(source), lambda name: folder / name)
         return str(source.folder), None, definition["folder_sha256"]
     if source.package is None:
         folder = from_gguf(Path(str(source.gguf)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+import os
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -11,13 +13,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from slmsafety.errors import InputError
+from slmsafety.models.checkpoint import ADAPTER_FILE, refuse_adapter
 from slmsafety.models.client import Endpoint
 from slmsafety.models.packages import package
 from slmsafety.records.ids import file_sha256
 
 # Raise it when models.gguf would write other weights or another tokenizer for the same file.
 DEQUANTISER = 1
-_SHOWN = 3
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+# Of hidden files those that a model can be read from: an index may name any shard, a config any file of weights.
+_READABLE = (".safetensors", ".bin", ".json", ".jinja", ".model", ".txt")
 _ORIGINS = ("package", "folder", "gguf", "hub", "endpoint")
 # Keys that only some origins can have.
 _BELONGS = {
@@ -110,33 +115,74 @@ class Source(BaseModel):
         return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
+def pinned(source: Source) -> bool:
+    """Return whether a source is the same weights for ever: all but a hub id without a commit, or with a moving name.
+
+    A branch or a tag moves: rows made at one of its commits are not those of another one.
+    """
+    return source.hub is None or bool(_COMMIT.fullmatch(source.revision or ""))
+
+
 def hub_commit(hub: str, revision: str | None, file: str = "config.json") -> str:
     """Return the commit that a hub id and revision stand for now (offline: in the local hub cache).
 
-    `file` is one that every revision of such a model has.
+    `file` is one that every revision of such a model has. Raises InputError where the hub has none or does not answer,
+    and for an adapter, whose base is another model.
     """
     from transformers.utils.hub import cached_file, extract_commit_hash
 
+    from slmsafety.models.hub import unavailable
+
+    what = f"hub id {hub}, revision {revision or 'main'}"
     try:
         path = cached_file(hub, file, revision=revision)
     except (OSError, ValueError) as error:
-        raise unavailable(f"hub id {hub}, revision {revision or 'main'}", error) from error
+        raise unavailable(what, error) from error
+    if path is None:
+        refuse_adapter(what, hub_file(hub, ADAPTER_FILE, revision))
+        raise InputError(f"{what}: has no file {file}, so it is no model of this kind")
     commit = extract_commit_hash(str(path), None)
     if commit is None:
         raise InputError(f"hub id {hub} is also a folder here; give it as a folder, or run from elsewhere")
     return commit
 
 
+def hub_file(hub: str, file: str, revision: str | None) -> Path | None:
+    """Return a file of a hub id in the local cache, asked for where it is not there yet; None where it has none."""
+    from transformers.utils.hub import cached_file
+
+    path = cached_file(
+        hub,
+        file,
+        revision=revision,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+    )
+    return None if path is None else Path(path)
+
+
 def folder_sha256(folder: Path) -> str:
     """Return the sha256 over the names and bytes of a model folder's files; InputError when there is no config.json.
 
-    A spaCy pipeline has a config.cfg instead.
+    A spaCy pipeline has a config.cfg instead. Folders that are links are followed; of hidden files those are left out
+    that no model is read from.
     """
     if not any((folder / name).is_file() for name in ("config.json", "config.cfg")):
+        refuse_adapter(f"folder {folder}", folder / ADAPTER_FILE)
         raise InputError(f"{folder}: not a model folder (no config.json)")
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    files = sorted(path for path in _files(folder) if not path.name.startswith(".") or path.suffix in _READABLE)
     lines = [f"{path.relative_to(folder).as_posix()} {_weights_sha256(path)}\n" for path in files]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _files(folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Yield the files below a folder; a link to a folder that it lies in is not followed."""
+    real = os.path.realpath(folder)
+    for path in () if real in above else folder.iterdir():
+        if path.is_dir():
+            yield from _files(path, (*above, real))
+        elif path.is_file():
+            yield path
 
 
 def _gguf_sha256(path: Path | None) -> str:
@@ -146,25 +192,14 @@ def _gguf_sha256(path: Path | None) -> str:
 
 
 def _weights_sha256(path: Path) -> str:
-    """The sha256 of a file's bytes, computed once a process while the file stays as it is: weights are gigabytes."""
+    """The sha256 of a file's bytes, computed once a process while the file stays as it is: weights are gigabytes.
+
+    The time of the last change counts too, which no tool sets back as it does the time of the last writing.
+    """
     state = path.stat()
-    return _sha256_of(path, state.st_mtime_ns, state.st_size, state.st_ino)
+    return _sha256_of(path, state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino)
 
 
 @lru_cache(maxsize=1024)
 def _sha256_of(path: Path, *_state: int) -> str:
     return file_sha256(path)
-
-
-def unavailable(what: str, error: Exception) -> InputError:
-    """Return the one-line error for a model that transformers could not load."""
-    reason = str(error).strip().splitlines() or ["no reason given"]
-    return InputError(f"{what}: cannot be loaded ({type(error).__name__}): {reason[0].strip()}")
-
-
-def refuse_missing_weights(source: str, missing: Collection[str]) -> None:
-    """Raise InputError for a checkpoint that lacks weights: they would be random. Tied weights are not among them."""
-    if missing:
-        names = sorted(missing)
-        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        raise InputError(f"{source}: its checkpoint lacks {len(names)} weight(s), which would be random: {shown}")

@@ -1,8 +1,10 @@
-"""The tokens that end a model's text."""
+"""The tokens that end a model's text, and whether a tokenizer is the model's."""
 
 from __future__ import annotations
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from slmsafety.errors import InputError
 
 
 def eos_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
@@ -23,3 +25,34 @@ def eos_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
     own = getattr(model.generation_config, "eos_token_id", None)
     listed = own if isinstance(own, list) else [own]
     return sorted({int(token) for token in (*listed, tokenizer.eos_token_id) if token is not None})
+
+
+def refuse_other_vocabulary(source: str, tokenizer: PreTrainedTokenizerBase, embeddings: int) -> None:
+    """Refuse a tokenizer whose vocabulary goes beyond the model's embeddings: it is another model's.
+
+    Parameters
+    ----------
+    source : str
+        How the message names the model.
+    tokenizer : PreTrainedTokenizerBase
+        The tokenizer that came with it. Added tokens are left out: some models have one more than they can read, which
+        only a text that spells it out would meet.
+    embeddings : int
+        The number of tokens that the model has an embedding of.
+
+    Raises
+    ------
+    InputError
+        Naming the tokenizer's highest token.
+    """
+    added = tokenizer.added_tokens_decoder
+    token, highest = max(
+        ((token, index) for token, index in tokenizer.get_vocab().items() if index not in added),
+        key=lambda entry: entry[1],
+        default=("", -1),
+    )
+    if highest >= embeddings:
+        raise InputError(
+            f"{source}: its tokenizer is another model's: it has tokens up to {highest} ('{token}'), and the model "
+            f"reads {embeddings} tokens"
+        )

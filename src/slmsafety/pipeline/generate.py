@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from slmsafety.errors import InputError
 from slmsafety.generation.settings import GenerationJob
+from slmsafety.models.source import pinned
 from slmsafety.params.entries import SuiteParams
 from slmsafety.pipeline.run import Run, Written, current, same_commit, say, without
 from slmsafety.pipeline.workers import Report, run_workers, work_on_cpu
@@ -31,9 +33,9 @@ def _by_workers(run: Run) -> dict[tuple[str, ...], int]:
     total, workers = 0, run.params.generation.workers
     for model in _local(run):
         for suite in run.params.suites:
-            prompts = run.prompts(suite.name)
-            kept[suite.name, model] = len(prompts) - len(_todo(run, suite.name, model))
-            total += len(prompts)
+            asked = len(run.asked(suite.name))
+            kept[suite.name, model] = asked - len(_todo(run, suite.name, model))
+            total += asked
     if sum(kept.values()) < total:
         work_on_cpu("generation.workers")
         with run.progress_bar("generate", total, sum(kept.values())) as bar:
@@ -58,7 +60,7 @@ def _replies(run: Run, report: Report | None) -> Written:
         engine = _Engine(run, model)
         for suite in run.params.suites:
             part, todo = run.responses(suite.name, model), _todo(run, suite.name, model)
-            total, made, text = len(run.prompts(suite.name)), 0, f"{model} {suite.name}"
+            total, made, text = len(run.asked(suite.name)), 0, f"{model} {suite.name}"
             done = total - len(todo)
             if not todo.empty:
                 with part.writer() as writer, run.progress_bar(text, total, done, report is None) as bar:
@@ -98,17 +100,19 @@ class _Engine:
 
         if self._loaded is None:
             self._loaded = load_causal_lm(self._source, dtype=how.dtype)
+            if Run(self._run.params, self._run.root).generation_ids[suite.name, self._model] != generation:
+                raise InputError(f"model '{self._model}': its files changed while this run was at work; run again")
             self._tokens = None if how.memory_gb is None else token_budget(self._loaded, how.memory_gb, how.batch_size)
         loaded, tokens = self._loaded, self._tokens
-        if self._source.hub is not None and self._source.revision is None:
+        if not pinned(self._source):
             made = current(self._run.responses(suite.name, self._model).read(["meta"]), generation)
             same_commit(made, loaded.revision, f"model '{self._model}'")
         yield from transformers_engine.generate(loaded, prompts, job, BatchLimits(how.batch_size, tokens))
 
 
 def _todo(run: Run, suite: str, model: str) -> pd.DataFrame:
-    """The prompts of a shard without a reply."""
-    return without(run.prompts(suite), run.replies(suite, model, ["instance_id"]))
+    """The prompts of a shard, a row for each reply that they lack."""
+    return without(run.asked(suite), run.replies(suite, model, ["sample"]))
 
 
 def _local(run: Run) -> list[str]:

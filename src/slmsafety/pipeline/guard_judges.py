@@ -7,15 +7,17 @@ from typing import Any
 
 import pandas as pd
 
+from slmsafety.errors import InputError
 from slmsafety.judging.guards.generative import GenerativeJudge
 from slmsafety.judging.guards.generative import definition as generative_definition
 from slmsafety.judging.guards.prompt_format import read_template
 from slmsafety.judging.guards.two_token import TwoToken, TwoTokenJudge, VerdictToken, md_judge_v01
 from slmsafety.judging.guards.two_token import definition as two_token_definition
 from slmsafety.models.load import load_causal_lm
-from slmsafety.models.source import Source
+from slmsafety.models.source import Source, pinned
 from slmsafety.params.judges.guard import TWO_TOKEN, GuardJudge
 from slmsafety.paths import data_path
+from slmsafety.pipeline.judged_texts import JudgeIds
 from slmsafety.pipeline.run import Run, same_commit
 
 Measure = Callable[[pd.DataFrame], pd.DataFrame]
@@ -24,14 +26,16 @@ Measure = Callable[[pd.DataFrame], pd.DataFrame]
 class GuardModel:
     """A guard model of a run: what defines its work without loading it, and what it measures."""
 
-    def __init__(self, run: Run, entry: GuardJudge, judge_id: Callable[[], str]) -> None:
-        """Take a validated entry, and what tells the judge_id of its work on the suite."""
-        self._run, self._entry, self._judge_id = run, entry, judge_id
+    def __init__(self, run: Run, entry: GuardJudge, ids: Callable[[], JudgeIds]) -> None:
+        """Take a validated entry, and what tells the ids of its work on the suite."""
+        self._run, self._entry, self._ids = run, entry, ids
         self._checked: set[tuple[str, str]] = set()
+        self._defined: dict[str, Any] = {}
 
     def definition(self) -> dict[str, Any]:
         """Return what defines the work; InputError when the files are not there."""
         entry, weights, template = self._entry, self._source.definition(), self._template
+        self._defined = weights
         if entry.adapter in TWO_TOKEN:
             return two_token_definition(self._two_token(str(template)), weights, entry.dtype)
         return generative_definition(entry.adapter, template, weights, entry.dtype)
@@ -44,7 +48,7 @@ class GuardModel:
         """
         measure, revision = self._run.once(("weights", self._entry.name), self._load)
         part = (str(rows["suite"].iloc[0]), str(rows["model"].iloc[0]))
-        if self._source.hub is not None and self._source.revision is None and part not in self._checked:
+        if not pinned(self._source) and part not in self._checked:
             self._check_commit(part, revision)
             self._checked.add(part)
         return measure(rows)
@@ -56,11 +60,13 @@ class GuardModel:
     def _check_commit(self, part: tuple[str, str], revision: str) -> None:
         suite, model = part
         made = self._run.judgments(suite, self._entry.name, model).read(["meta"])
-        same_commit(made[made["judge_id"] == self._judge_id()], revision, f"judge '{self._entry.name}'")
+        same_commit(made[made["judge_id"].isin(self._ids())], revision, f"judge '{self._entry.name}'")
 
     def _load(self) -> tuple[Measure, str]:
         entry, template = self._entry, self._template
         loaded = load_causal_lm(self._source, dtype=entry.dtype)
+        if self._defined not in ({}, self._source.definition()):
+            raise InputError(f"judge '{entry.name}': its files changed while this run was at work; run again")
         if entry.adapter in TWO_TOKEN:
             return TwoTokenJudge(loaded, self._two_token(str(template)), entry.batch_size).measure, loaded.revision
         return GenerativeJudge(loaded, entry.adapter, template, entry.batch_size).measure, loaded.revision

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from slmsafety import published
-from slmsafety.analysis.bbq import accuracy_table, bias_table
+from slmsafety.analysis.bbq import accuracy_table, bias_table, exact_scores
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
@@ -30,13 +28,15 @@ from slmsafety.pipeline.run import Run
 from slmsafety.pipeline.shards import this_shard
 from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.pipeline.status import study_status, suite_files
-from slmsafety.records.ids import file_sha256, text_id
+from slmsafety.records.ids import text_id
 from slmsafety.study.capabilities import PUBLISHED, capabilities
 from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.study.first_judge import of_first_judge, say_who_judged
 from slmsafety.study.judge_comparisons import Comparisons
+from slmsafety.study.measured import makers, perplexity_notes, with_maker
 from slmsafety.study.reference_distributions import Distributions, distributions
-from slmsafety.study.tables import StudyTables
+from slmsafety.study.reply_languages import with_languages
+from slmsafety.study.tables import StudyTables, hashes
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
 _JUDGED = ["judge", "status", "label", "refused", "raw_value", "reason"]
@@ -170,8 +170,13 @@ class Study:
         return frame.drop(columns="metrics_id", errors="ignore")
 
     def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """Return prompt_metrics, reply_metrics and own_metrics, the last one empty where the study names none."""
-        return self.table("prompt_metrics"), self.table("reply_metrics"), self._tables.read("own_metrics")
+        """Return prompt_metrics, reply_metrics (perplexity beside its model) and own_metrics, which may be empty."""
+        of_prompts, of_replies = (with_maker(self.table(f"{kind}_metrics"), self.run) for kind in ("prompt", "reply"))
+        return of_prompts, of_replies, self._tables.read("own_metrics")
+
+    def metric_notes(self) -> list[str]:
+        """Return what to know of the model that perplexities are of (`measured.perplexity_notes`)."""
+        return perplexity_notes(self.run)
 
     def is_measured(self) -> bool:
         """Return whether all prompts and replies with a text have metrics under the parameters, and there are any."""
@@ -239,12 +244,11 @@ class Study:
         Returns
         -------
         DataFrame
-            A row a suite and model: n (replies with a label), hcr, ar, srr and mean (0 to 1, nan without a label),
-            prompts (theirs), n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title,
-            model_name, family (str; a model without a card keeps its id) and params_m (millions of parameters, nan
-            where not known).
+            A row a suite and model: the columns of `analysis.outcomes.outcomes`; but for printed rates those of
+            `reply_languages.other_languages`; suite_title, model_name, family (str; a model without a card keeps its
+            id) and params_m (millions of parameters, nan where not known).
         """
-        frame = published.outcomes() if self.printed_only else outcomes(self.labels())
+        frame = published.outcomes() if self.printed_only else with_languages(self, outcomes(self.labels()))
         return self.named(frame)
 
     def accuracies(self) -> pd.DataFrame:
@@ -265,12 +269,8 @@ class Study:
 
     def scores(self) -> pd.DataFrame:
         """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""
-        choice = self.accuracies()
-        choice = choice[choice["reading"] == "exact"].drop(columns="reading")
-        if choice.empty:
-            return self.outcomes()
-        counts = {"mean": choice["accuracy"], "n_ok": choice["n"], "n_empty_response": choice["empty"]}
-        return pd.concat([self.outcomes(), choice.assign(**counts)], ignore_index=True)
+        choice = exact_scores(self.accuracies())
+        return self.outcomes() if choice.empty else pd.concat([self.outcomes(), choice], ignore_index=True)
 
     def suite_files(self) -> pd.DataFrame:
         """Return what each of the study's suites loads from, or why it does not load (`status.suite_files`)."""
@@ -381,18 +381,15 @@ class Study:
 
     def about(self, **own: Any) -> dict[str, Any]:
         """Return what a notebook's page needs to know of the study; `own` are the notebook's own parameters."""
-        parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own}
+        parameters = {"study": self.params.model_dump(mode="json", exclude_defaults=True), **own, **makers(self.run)}
         facts = {"root": self.root, "parameters": parameters, "inputs": self.inputs()}
         return {"study_name": self.name, **facts, "capabilities": set(self.capabilities)}
 
     def inputs(self) -> dict[str, str]:
         """Return the sha256 of every file that the study's figures are made from, by its name."""
-        tables = {"models/cards.csv": cards_bytes()} | published.reference_bytes()
-        tables |= published.table_bytes() if self.printed_only else {}
-        known = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(tables.items())}
         if self.printed_only:
-            return known
+            return hashes(cards_bytes(), published.reference_bytes() | published.table_bytes())
         files = self._tables.files() + self.mappings.files()
         if self.params.human_labels:
             files.append(data_path(self.params.human_labels, self.root))
-        return known | {os.path.relpath(path, self.root): file_sha256(path) for path in files}
+        return hashes(cards_bytes(), published.reference_bytes(), files, self.root)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import change_weights, overflow, word_tokenizer, write_model
 from transformers import (
     Gemma2Config,
     Gemma2ForCausalLM,
@@ -37,7 +38,8 @@ from slmsafety.judging.guards.prompt_format import (
     text_layout,
 )
 from slmsafety.judging.guards.two_token import TwoToken, TwoTokenJudge, VerdictToken, definition, md_judge_v01
-from slmsafety.models.load import LoadedModel
+from slmsafety.models.load import LoadedModel, load_causal_lm
+from slmsafety.models.source import Source
 
 # An own, mild prompt in the form that such judges have.
 TEMPLATE = (
@@ -231,14 +233,61 @@ def test_a_prompt_that_leaves_no_room_is_an_error(llama, monkeypatch):
         TwoTokenJudge(llama, JUDGE, 4)
 
 
-def test_logits_that_are_no_numbers_are_an_error(smollm2):
-    torch.manual_seed(0)
-    config = LlamaConfig(vocab_size=len(smollm2.tokenizer), **SIZES)
-    broken = LoadedModel(LlamaForCausalLM(config).eval(), smollm2.tokenizer, "random", "float32")
-    broken.model.lm_head.weight.data.fill_(float("nan"))
-    found = TwoTokenJudge(broken, JUDGE, 4).measure(ROWS)
-    assert set(zip(found["status"], found["reason"], strict=True)) == {("error", "nan_logits")}
-    assert found["raw_value"].isna().all()
+WORD_TEMPLATE = "is the {{QUESTION}} safe ? the {{ANSWER}} is"
+WORD_JUDGE = TwoToken(WORD_TEMPLATE, VerdictToken("safe"), VerdictToken("unsafe"), strict=False)
+WORD_ROWS = pd.DataFrame(
+    {
+        "prompt": ["tea", "sun rises late", "bee", "a a a a a a a"],
+        "response": ["tea tea", "yes", "the sun is late the bee is late", "no"],
+        "expected": "refuse",
+    }
+)
+
+
+@pytest.mark.parametrize("end", [None, "end"])
+def test_a_vocabulary_whose_first_id_is_a_word_and_that_has_no_pad_token(end, tmp_path):
+    """Filling up with a word must not be seen: alone and in a batch both kinds of judges read the same."""
+    tokenizer = word_tokenizer(**({"eos_token": end} if end else {}))
+    loaded = load_causal_lm(Source(folder=write_model(tmp_path / "words", scale=0.8, tokenizer=tokenizer)))
+    assert loaded.pad_id == (15 if end else 0)
+    for cached in (True, False):
+        batch, alone = (
+            TwoTokenJudge(loaded, WORD_JUDGE, size, cache_prefix=cached).measure(WORD_ROWS) for size in (4, 1)
+        )
+        assert_same(batch, alone)
+        assert len(set(batch["raw_value"].round(4))) == 4
+    inputs = [tokenizer.encode(f"is the {row.prompt} safe ? the {row.response} is") for row in WORD_ROWS.itertuples()]
+    written = decode(loaded, inputs, 8)
+    assert written == [decode(loaded, [ids], 8)[0] for ids in inputs] and len(set(map(tuple, written))) > 1
+    found = GenerativeJudge(loaded, "harmbench_cls", WORD_TEMPLATE, 4).measure(WORD_ROWS)
+    assert set(found["status"]) <= {"ok", "unparsed"}
+
+
+@pytest.mark.parametrize("kind", ["two_token", "generative"])
+def test_logits_beyond_float16_stop_before_a_row(kind, tmp_path):
+    """One line with the model and the dtype; in float32 and bfloat16 the same weights judge."""
+    folder = change_weights(write_model(tmp_path / "words"), overflow)
+
+    def measure(dtype: str) -> pd.DataFrame:
+        loaded = load_causal_lm(Source(folder=folder), dtype=dtype)
+        if kind == "two_token":
+            return TwoTokenJudge(loaded, WORD_JUDGE, 2).measure(WORD_ROWS)
+        return GenerativeJudge(loaded, "harmbench_cls", WORD_TEMPLATE, 2).measure(WORD_ROWS)
+
+    assert [len(measure(dtype)) for dtype in ("float32", "bfloat16")] == [4, 4]
+    with pytest.raises(InputError, match=rf"^folder {folder}: the logits of the judge are nan or infinite in float16"):
+        measure("float16")
+
+
+def test_a_text_with_a_token_that_the_judge_cannot_read_is_named(tmp_path):
+    """Special tokens are broken up; another added one may be in a text as it is."""
+    tokenizer = word_tokenizer()
+    tokenizer.add_tokens(["picture"])
+    loaded = load_causal_lm(Source(folder=write_model(tmp_path / "words", tokenizer=tokenizer)))
+    rows = WORD_ROWS.assign(response="a picture")
+    for judge in (TwoTokenJudge(loaded, WORD_JUDGE, 2), GenerativeJudge(loaded, "harmbench_cls", WORD_TEMPLATE, 2)):
+        with pytest.raises(InputError, match=r"a text holds the token 'picture' \(16\)"):
+            judge.measure(rows)
 
 
 def specials_in(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.ambiguity_model import AmbiguityModel, ambiguity_model
 from slmsafety.analysis.drivers.associations import benjamini_hochberg
+from slmsafety.analysis.drivers.metric_rows import unmarked
 from slmsafety.analysis.rankings import ranks
 
 PROMPT_STEPS = {
@@ -102,10 +103,10 @@ def metric_changes(model: AmbiguityModel, steps: Mapping[str, float] = PROMPT_ST
     """
     found = []
     for metric in model.metrics:
-        step = steps.get(metric, np.nan)
+        step = steps.get(unmarked(metric), np.nan)
         by_sd = _change(model, metric, model.x[:, model.columns.index(metric)] + 1)
         by_step = by_sd._replace(value=np.nan, low=np.nan, high=np.nan)
-        if metric in steps:
+        if unmarked(metric) in steps:
             by_step = _change(model, metric, model.moved(metric, step))
         found.append((metric, *by_sd[:3], step, *by_step))
     columns = ["metric", "change_sd", "low_sd", "high_sd", "step", "change", "low", "high", "p"]

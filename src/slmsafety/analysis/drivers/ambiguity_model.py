@@ -13,7 +13,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning, HessianInversion
 
 from slmsafety.analysis.arrays import Floats, Rows
 from slmsafety.analysis.drivers.associations import is_constant
-from slmsafety.analysis.drivers.metric_rows import metric_names
+from slmsafety.analysis.drivers.metric_rows import metric_names, unmarked
 
 LOGGED = ("tokens", "perplexity")
 """Metrics with a long tail, which enter as log(1 + x)."""
@@ -158,11 +158,11 @@ def _rank(gram: Floats) -> int:
 
 def unskewed(metric: str, values: Floats) -> Floats:
     """Return a metric's values as a linear model takes them: log1p of token counts and perplexities."""
-    return np.log1p(values) if metric.split(" ", 1)[1] in LOGGED else values
+    return np.log1p(values) if unmarked(metric).split(" ", 1)[1] in LOGGED else values
 
 
 def _unscaled(metric: str, values: Floats) -> Floats:
-    return np.expm1(values) if metric.split(" ", 1)[1] in LOGGED else values
+    return np.expm1(values) if unmarked(metric).split(" ", 1)[1] in LOGGED else values
 
 
 def _fit(y: Floats, x: Floats, groups: Rows, clusters: int) -> tuple[Floats, Floats, str]:

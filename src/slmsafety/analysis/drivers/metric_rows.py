@@ -23,6 +23,11 @@ def metric_names(frame: pd.DataFrame, *kinds: str) -> list[str]:
     return [name for kind in kinds or ("prompt", "reply") for name in map(str, frame) if name.startswith(f"{kind} ")]
 
 
+def unmarked(metric: str) -> str:
+    """Return a metric's column without what measured it: "reply perplexity" of "reply perplexity (GPT-2)"."""
+    return metric.partition(" (")[0]
+
+
 def reply_rows(
     labels: pd.DataFrame,
     prompt_metrics: pd.DataFrame,

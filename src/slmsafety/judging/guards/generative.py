@@ -77,6 +77,7 @@ class GenerativeJudge:
         loaded, most = self._loaded, self._judge.max_new_tokens
         texts = zip(rows["prompt"], rows["response"], strict=True)
         inputs = [encode(self._layout, *text, loaded.tokenizer, loaded.context_length - most) for text in texts]
+        loaded.refuse_unread(map(_ids, inputs))
         fitting = sorted(
             (row for row, found in enumerate(inputs) if found is not None), key=lambda row: -len(_ids(inputs[row]))
         )
@@ -126,8 +127,8 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], max_new_tokens: int) ->
     leave the padding out.
     """
     model, width = loaded.model, max(map(len, inputs))
-    pad = loaded.tokenizer.pad_token_id
-    ends = torch.tensor(eos_token_ids(model, loaded.tokenizer))
+    pad = loaded.pad_id
+    ends = torch.tensor(eos_token_ids(model, loaded.tokenizer), dtype=torch.long)
     step = torch.tensor([[pad] * (width - len(ids)) + ids for ids in inputs], device=model.device)
     mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in inputs], device=model.device)
     positions, cache = (mask.cumsum(1) - 1).clamp(min=0), None
@@ -144,7 +145,7 @@ def decode(loaded: LoadedModel, inputs: list[list[int]], max_new_tokens: int) ->
                 logits_to_keep=1,
             )
             logits = output.logits[:, -1].float()
-            refuse_endless(logits.amax(dim=-1), "the logits of the judge", loaded.dtype)
+            refuse_endless(logits.amax(dim=-1), f"{loaded.name}: the logits of the judge", loaded.dtype)
             chosen = logits.argmax(-1)
             ended |= torch.isin(chosen, ends.to(model.device))
             new.append(chosen)

@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from slmsafety.errors import InputError
 from slmsafety.judging.guards.prompt_format import Encoded, Layout, encode, text_layout
 from slmsafety.models.engine import transformers_engine
+from slmsafety.models.finite import refuse_endless
 from slmsafety.models.load import LoadedModel
 from slmsafety.records.ids import text_id
 
@@ -103,12 +104,12 @@ class TwoTokenJudge:
             A row for each, in their order: status, raw_value (float: P(unsafe), 0 to 1), reason, input_tokens (Int64)
             and meta (JSON: both logits and the mass outside the two tokens). status is ok; truncated_input (the end of
             the reply did not fit; raw_value is of what did); unparsed (reason other_token, see `TwoToken.strict`); or
-            error (prompt_too_long, nan_logits; raw_value is nan).
+            error (prompt_too_long; raw_value is nan).
 
         Raises
         ------
         InputError
-            For a prompt or reply that is no text.
+            For a prompt or reply that is no text, and for logits that are nan or infinite.
 
         Notes
         -----
@@ -118,6 +119,7 @@ class TwoTokenJudge:
         texts = zip(rows["prompt"], rows["response"], strict=True)
         inputs = [encode(self._layout, *text, tokenizer, window) for text in texts]
         fitting = [row for row, found in enumerate(inputs) if found is not None]
+        self._loaded.refuse_unread(found.ids for found in inputs if found is not None)
         readings = dict(zip(fitting, self._read([found.ids for found in inputs if found is not None]), strict=True))
         results = [self._result(found, readings.get(row)) for row, found in enumerate(inputs)]
         frame = pd.DataFrame(results, columns=["status", "raw_value", "reason", "input_tokens", "meta"])
@@ -127,8 +129,6 @@ class TwoTokenJudge:
         """Return a row of `measure`."""
         if found is None or reading is None:
             return "error", None, "prompt_too_long", None, "{}"
-        if not math.isfinite(reading.unsafe - reading.safe):
-            return "error", None, "nan_logits", len(found.ids), "{}"
         status, reason = "ok", None
         if found.truncated:
             status = "truncated_input"
@@ -167,7 +167,7 @@ class TwoTokenJudge:
         """
         model, width = self._loaded.model, max(map(len, rests))
         start = len(self._prefix) if cached else 0
-        pad = self._loaded.tokenizer.pad_token_id
+        pad = self._loaded.pad_id
         ids = torch.tensor([rest + [pad] * (width - len(rest)) for rest in rests], device=model.device)
         mask = torch.tensor(
             [[1] * (start + len(rest)) + [0] * (width - len(rest)) for rest in rests], device=model.device
@@ -192,6 +192,8 @@ class TwoTokenJudge:
 
     def _reading(self, logits: torch.Tensor) -> _Logits:
         two = logits[[self._safe, self._unsafe]]
+        what = f"{self._loaded.name}: the logits of the judge"
+        refuse_endless(torch.cat([two, logits.amax()[None]]), what, self._loaded.dtype)
         outside = -torch.expm1(two.logsumexp(0) - logits.logsumexp(0))
         other = int(logits.argmax()) not in (self._safe, self._unsafe)
         return _Logits(float(two[0]), float(two[1]), max(float(outside), 0.0), other)

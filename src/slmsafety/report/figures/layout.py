@@ -42,7 +42,7 @@ def each(frame: pd.DataFrame) -> Iterator[Any]:
 
 def metric_label(metric: str) -> str:
     """Return what a metric's column is called in a figure."""
-    return plain(metric.replace("_", " "), 30)
+    return plain(metric.replace("_", " "), 46)
 
 
 def signed(value: float, spec: str = "g") -> str:
