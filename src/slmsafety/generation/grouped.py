@@ -25,9 +25,8 @@ def can_group(model: PreTrainedModel) -> bool:
     Its attention has to go through transformers' interface and to see all columns. Only on CPUs: a GPU reads padding
     faster than it starts one attention for each group.
     """
-    standard = (
-        model.config.get_text_config(decoder=True)._attn_implementation == "sdpa" and model.is_backend_compatible()
-    )
+    own = model.config.get_text_config(decoder=True)._attn_implementation
+    standard = own == "sdpa" and bool(model.is_backend_compatible())  # type: ignore[no-untyped-call] # transformers has no types here
     return standard and model.device.type == "cpu" and _whole_layers(DynamicCache(config=model.config))
 
 
@@ -46,20 +45,22 @@ def with_start(start: DynamicCache, padding: list[int], room: int) -> DynamicCac
     It has as many columns as `start`: of a row with padding the last tokens of the start are not in it. `room` more
     columns can be written without a copy.
     """
-    cache = DynamicCache()
-    for layer in start.layers:
+    cache, layers = DynamicCache(), list[Any](start.layers)
+    for layer in layers:
         width = layer.get_seq_length()
         # The padding gets the first column, which attention does not see there.
         columns = (torch.arange(width) - torch.tensor(padding)[:, None]).clamp(min=0).to(layer.keys.device)
-        kept = (
-            aligned([tensor[0][:, columns].transpose(0, 1)], width, -2, room) for tensor in (layer.keys, layer.values)
-        )
-        cache.layers.append(RoomyLayer(*kept, width))
+        keys, values = (tensor[0][:, columns].transpose(0, 1) for tensor in (layer.keys, layer.values))
+        roomy = RoomyLayer(aligned([keys], width, -2, room), aligned([values], width, -2, room), width)
+        cache.layers.append(roomy)
     return cache
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call] # transformers has no types here
     """A layer's keys and values with free columns for new tokens; a DynamicLayer copies all of them for each one."""
+
+    keys: Any
+    values: Any
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor, width: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # transformers has no types here
@@ -95,7 +96,7 @@ class GroupedLayer(DynamicLayer):  # type: ignore[no-untyped-call] # transformer
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the new columns of each group behind those there are, and return them all."""
         sizes = [len(group.keys) for group in self.groups]
-        new = zip(self.groups, key_states.split(sizes), value_states.split(sizes), strict=True)
+        new = zip(self.groups, torch.split(key_states, sizes), torch.split(value_states, sizes), strict=True)
         keys, values = zip(*(group.update(*states) for group, *states in new), strict=True)
         return _parts(keys), _parts(values)
 
@@ -114,8 +115,10 @@ def regrouped(layer: Any, kept: list[int], widths: list[int], rooms: list[int]) 
     widths, rooms : list of int
         The columns and the free columns that each of the kept rows needs.
     """
-    groups, start = [], 0
-    for group in layer.groups if isinstance(layer, GroupedLayer) else [layer]:
+    found: list[Any] = layer.groups if isinstance(layer, GroupedLayer) else [layer]
+    groups: list[RoomyLayer] = []
+    start = 0
+    for group in found:
         size = len(group.keys)
         mine = [place for place, row in enumerate(kept) if start <= row < start + size]
         if len(mine) == size and isinstance(group, RoomyLayer):
