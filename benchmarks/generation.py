@@ -88,7 +88,9 @@ def main() -> None:
         f"{options.workers} workers x {options.threads // options.workers} threads, batches of {options.batch_size}"
     )
     rows = [Row("slmsafety", setting, seconds, "")]
-    rendered = [render(prompt, loaded.tokenizer, "auto", loaded.context_length) for prompt in prompts["prompt"]]
+    rendered = [
+        render(prompt, loaded.tokenizer, GenerationSettings(), loaded.context_length) for prompt in prompts["prompt"]
+    ]
     ids = [one.ids for one in rendered]
     rows.append(_one_at_a_time(loaded, ids, texts, tokens, options))
     task = {

@@ -20,6 +20,7 @@ import torch
 from sizes import size_parser
 
 from slmsafety.generation.render import render
+from slmsafety.generation.settings import GenerationSettings
 from slmsafety.judging.rubrics.base import Rubric, RubricChoice
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.cards import card
@@ -88,7 +89,7 @@ def prompt(rubric: Rubric, row: dict[str, str], plant: str, way: str) -> str:
 def says_one(loaded: LoadedModel, text: str) -> float:
     """Return the probability of 1 against 0 as the score that the judge gives."""
     tokenizer = loaded.tokenizer
-    ids = render(text, tokenizer, "chat", loaded.context_length).ids + tokenizer.encode(
+    ids = render(text, tokenizer, GenerationSettings(template="chat"), loaded.context_length).ids + tokenizer.encode(
         FORCED, add_special_tokens=False
     )
     zero, one = (tokenizer.encode(digit, add_special_tokens=False)[0] for digit in "01")

@@ -28,7 +28,7 @@ resamples: int = 2000  # bootstrap draws of models behind the interval of tau
 import numpy as np
 
 from slmsafety.analysis.outcomes import counts, missing
-from slmsafety.analysis.rankings import rank_agreement, rank_within_suites, size_steps
+from slmsafety.analysis.rankings import of_models, rank_agreement, rank_within_suites, size_steps
 from slmsafety.report import figures as draw
 from slmsafety.report import score_findings as told
 from slmsafety.report.page import Page
@@ -54,7 +54,7 @@ if page.has("rankings"):
     columns = ["suite_title", "model_name", *counts(scored), "missing", "mean", "rank"]
     rows = ranked.sort_values(["suite_title", "rank", "model_name"])[columns]
     page.table("rankings", rows, {"mean": ".2f", "rank": ".1f"})
-    page.say(*told.ranked_first(ranked))
+    page.say(*told.ranked_first(ranked), *told.other_languages(scored))
 
 # %% [markdown]
 # ## Do the suites agree?
@@ -71,11 +71,13 @@ if page.has("rank_agreement"):
 
 # %% [markdown]
 # ## Does size help within a family?
+#
+# Systems of one model, which differ in how it is asked, count as one model with the mean of their scores.
 
 # %%
 if page.has("size_within_family"):
-    page.figure("size_within_family", draw.size_within_family(scored))
-    page.say(told.size_steps(size_steps(scored)["change"].dropna()))
+    page.figure("size_within_family", draw.size_within_family(of_models(scored)))
+    page.say(told.size_steps(size_steps(of_models(scored))["change"].dropna()))
 
 # %% [markdown]
 # ## What this shows

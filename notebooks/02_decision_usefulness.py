@@ -70,7 +70,8 @@ if page.has("fig3_distributions"):
 # ## Table A1: outcomes of every model
 #
 # `s_adj` is the mean times the decisive share, and `rank_change` how many places a model moves by it (positive is up).
-# `missing` counts the rows without a label, and is blank where the source gives no count.
+# `missing` counts the rows without a label, and is blank where the source gives no count; `n_other_language`, which stands there
+# where it is not 0 everywhere, those in another language than their prompt.
 
 # %%
 if page.has("table_a1_outcomes"):
@@ -79,6 +80,7 @@ if page.has("table_a1_outcomes"):
     rates = ["mean", "hcr", "ar", "srr", "s_adj"]
     columns = ["suite_title", "model_name", *counts(outcomes), "missing", *rates, "rank_change"]
     page.table("table_a1_outcomes", table[columns], dict.fromkeys(rates, ".2f") | {"rank_change": "+.1f"})
+    page.say(*score_findings.other_languages(outcomes))
 
 # %% [markdown]
 # Are the printed rates consistent? Every printed number stands for an interval of half a hundredth each way, and an

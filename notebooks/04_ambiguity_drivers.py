@@ -213,12 +213,13 @@ if page.has("table4_metadata"):
 
 # %% [markdown]
 # Then with the models' true architecture (a feature that Table A2 leaves unmentioned is not an absent one). Models of a family
-# share a design: how far does each correlation move when one family is left out?
+# share a design: how far does each correlation move when one family is left out? Systems of one model count as one, with the
+# mean of their rates.
 
 # %%
 outcomes, true = lab.outcomes(), lab.true_features()
 rates = model_metadata.pooled(outcomes, lab.prompt_counts())
-families = outcomes.drop_duplicates("model").set_index("model")["family"]
+families = outcomes.drop_duplicates("card").set_index("card")["family"]
 if page.has("table4_true_architecture"):
     found = model_metadata.metadata_correlations(true, rates).sort_values("r_ar", ignore_index=True)
     found = found.dropna(subset=["r_ar", "r_score"], how="all")

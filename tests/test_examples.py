@@ -51,6 +51,17 @@ def test_the_judged_csv_has_outcomes_that_the_file_gives(root, capsys):
     assert found.loc[("school", "tiny-70m"), "n"] == 33
 
 
+def test_each_prompt_of_the_samples_gets_three_replies(root):
+    stages = ["--stage", "prompts", "--stage", "generate", "--stage", "judge"]
+    assert main(["collect", "examples/samples.yaml", *stages]) == 0
+    study = Study.load("examples/samples.yaml")
+    replies = study.table("responses", ["response"])
+    assert replies.groupby("instance_id")["sample"].apply(list).tolist() == [[0, 1, 2]] * 10
+    assert replies.groupby("instance_id")["response"].nunique().max() == 3
+    (row,) = study.outcomes().itertuples()
+    assert row.prompts == 5 and row.n <= 15
+
+
 def test_a_notebook_shows_the_judged_csv(root):
     (root / "build").mkdir()
     command = [sys.executable, "-m", "papermill", "--no-progress-bar", "notebooks/01_rankings.ipynb"]

@@ -32,7 +32,11 @@ def test_the_ids_of_the_demo():
     generations, judges = run.generation_ids, judge_ids(run)
     assert {model: generations["demo_direct", model] for model in study.params.model_ids} == {
         "smollm2-135m-it-q4": "969a0aa195ba",
+        "smollm2-safe": "4e1d477952a4",
+        "smollm2-raw": "c6b2a83cb3b4",
         "gemma3-270m-base-q4": "1b563f689b40",
+        "gemma3-framed": "4fcc777f130b",
+        "gemma3-framed-safe": "2c739355dc0a",
     }
     for suite in ("demo_direct", "demo_framed"):
         assert judges[suite, "refusal_rules"] == "50619cb1435c"
@@ -45,9 +49,9 @@ def test_the_ids_of_the_paper():
     """All 26 models at once: their hub ids, revisions and settings."""
     study = Study.load("paper")
     ids = Run(study.params, study.root).generation_ids
-    assert ids["harmbench", "gpt2-small"] == "8a4b988b4338"
-    assert ids["salad", "gpt2-small"] == "cb35bc203126"
-    assert content_id({" ".join(key): value for key, value in ids.items()}) == "1cac9c055235"
+    assert ids["harmbench", "gpt2-small"] == "175a169a619a"
+    assert ids["salad", "gpt2-small"] == "5f4617f25525"
+    assert content_id({" ".join(key): value for key, value in ids.items()}) == "9ce6482f92e3"
 
 
 @pytest.mark.parametrize(

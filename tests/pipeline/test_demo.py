@@ -16,6 +16,7 @@ def replies(tmp_path_factory):
     demo = Study.load("demo").params.model_dump(mode="json")
     labels = project_root() / demo["human_labels"]
     small = {**demo, "suites": [{"name": "demo_direct", "limit": 16}], "human_labels": str(labels)}
+    small["models"] = [model for model in demo["models"] if model["card"] is None]  # those whose replies a person read
     small["judges"] = [judge for judge in demo["judges"] if judge["name"] == "refusal_rules"]
     (root / "params").mkdir()
     with pytest.MonkeyPatch.context() as patch:

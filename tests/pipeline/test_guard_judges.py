@@ -187,7 +187,7 @@ def test_arms_that_need_hand_labels_take_those_of_the_same_texts(root):
     arms = {rows["arm"].iloc[0] for rows, _ in asked.mappings.readings(every)}
     assert {"platt", "isotonic", "otsu_pooled", "terciles_per_model"} <= arms
     assert "semantic" not in arms and "native_qwen3guard" not in arms
-    mapping = asked.mappings.fit("isotonic", every)
+    mapping = asked.mappings.fit("isotonic", every, "an id")
     # harmful are .6 and .9, harmless .1 and .5; the text that nobody saw does not count
     assert mapping.groups["all"].cuts.details["labelled"] == 4
     assert 0.5 <= mapping.groups["all"].cuts.low < 0.6

@@ -385,7 +385,7 @@ def test_a_batch_that_is_under_way_outlives_another_import(root: Path, monkeypat
         asked.collect(["import"])
         run, (entry,), (suite,) = asked.run, asked.run.judges, asked.run.suites
         judge = study_judge(run, entry, suite)
-        judge.send(judge_todo(run, run.judgments("garden", "tiny", "two"), judge.id)[0])
+        judge.send(judge_todo(run, run.judgments("garden", "tiny", "two"), judge.ids)[0])
         assert len(server.asked()) == PROMPTS_EACH
         write(root, [row | ({"response": "Another."} if row["instance_id"] == "g3" else {}) for row in found])
         asked.collect()

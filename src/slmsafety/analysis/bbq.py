@@ -16,6 +16,8 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 
+# How a reply ends that the judge has not read, and the name of its count.
+UNREAD = {"empty_response": "empty", "no_answer": "no_answer", "error": "failed"}
 COLUMNS = ("label", "target", "non_target", "unknown", "polarity", "condition", "letter")
 
 
@@ -102,17 +104,27 @@ def accuracy_table(judgments: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFra
     """Return the accuracy by suite, model and reading (exact, tolerant); no judgment gives no row.
 
     `judgments` holds suite, instance_id, model, status and meta (the letter by both readings), `prompts` suite,
-    instance_id and meta (the item). Columns: suite, model, reading, n (replies that are not empty: HELM leaves those
-    out), empty, answered (replies that name a letter), accuracy (over all n; the exact one is HELM's),
-    accuracy_answered, unmapped (share of n without a letter).
+    instance_id and meta (the item). Columns: suite, model, reading, n (replies that were read: HELM leaves empty ones
+    out), empty, no_answer (reasoning only), failed (no reply: status error), answered (replies that name a letter),
+    accuracy (over all n; the exact one is HELM's), accuracy_answered, unmapped (share of n without a letter).
     """
     rows = []
-    for suite, model, reading, answers, empty in _by_reading(judgments, prompts):
+    for suite, model, reading, answers, unread in _by_reading(judgments, prompts):
         found = accuracy(answers)
         shares = (found.over_all, found.over_answered, found.unmapped)
-        rows.append((suite, model, reading, found.n, empty, found.answered, *shares))
-    columns = ["suite", "model", "reading", "n", "empty", "answered", "accuracy", "accuracy_answered", "unmapped"]
+        rows.append((suite, model, reading, found.n, *unread, found.answered, *shares))
+    counts = ["n", *UNREAD.values(), "answered"]
+    columns = ["suite", "model", "reading", *counts, "accuracy", "accuracy_answered", "unmapped"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def exact_scores(accuracies: pd.DataFrame) -> pd.DataFrame:
+    """Return HELM's accuracy (the exact letter) of an `accuracy_table` as rows of outcomes: mean, and n by status."""
+    if accuracies.empty:
+        return pd.DataFrame()
+    exact = accuracies[accuracies["reading"] == "exact"].drop(columns="reading")
+    named = {"mean": "accuracy", "n_ok": "n", **{f"n_{status}": count for status, count in UNREAD.items()}}
+    return exact.assign(**{name: exact[column] for name, column in named.items()})
 
 
 def bias_table(judgments: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
@@ -130,17 +142,20 @@ def bias_table(judgments: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["suite", "model", "reading", "formula", *columns])
 
 
-def _by_reading(judgments: pd.DataFrame, prompts: pd.DataFrame) -> Iterator[tuple[str, str, str, pd.DataFrame, int]]:
-    """Yield suite, model, reading, the answers that every function above takes, and the number of empty replies."""
+def _by_reading(
+    judgments: pd.DataFrame, prompts: pd.DataFrame
+) -> Iterator[tuple[str, str, str, pd.DataFrame, list[int]]]:
+    """Yield suite, model, reading, the answers that every function above takes, and the numbers of UNREAD statuses."""
     if judgments.empty:
         return
     both = judgments.merge(prompts, on=["suite", "instance_id"], suffixes=("_reply", ""), validate="many_to_one")
     for (suite, model), group in both.groupby(["suite", "model"], sort=True):
-        said = group[group["status"] != "empty_response"]
+        said = group[~group["status"].isin(UNREAD)]
+        unread = [int(group["status"].eq(status).sum()) for status in UNREAD]
         items = pd.DataFrame([json.loads(meta) for meta in said["meta"]], columns=list(COLUMNS[:-1]))
         letters = pd.DataFrame([json.loads(meta) for meta in said["meta_reply"]], columns=["exact", "tolerant"])
         for reading in letters:
-            yield str(suite), str(model), str(reading), items.assign(letter=letters[reading]), len(group) - len(said)
+            yield str(suite), str(model), str(reading), items.assign(letter=letters[reading]), unread
 
 
 def _check(answers: pd.DataFrame) -> None:

@@ -14,6 +14,9 @@ SCORES = {"hcr": 0.0, "ar": 0.5, "srr": 1.0}
 RATES = (*SCORES, "mean")
 OUTCOME_COLUMNS = ("suite", "model", "n", "prompts", *RATES, "accuracy", *(f"n_{s}" for s in STATUSES))
 
+LANGUAGE_COUNTS = ("n_other_language", "n_unknown_language")
+"""Counts that a study adds to outcomes: replies in another language than their prompt, and those of no known one."""
+
 
 def outcomes(labels: pd.DataFrame) -> pd.DataFrame:
     """Count what each model's replies were called: one row per suite and model.
@@ -65,9 +68,13 @@ def by_prompt(values: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts(outcomes: pd.DataFrame) -> list[str]:
-    """Return the columns that say how much is behind a rate: n, and prompts where a prompt has several replies."""
+    """Return the columns that say how much is behind a rate, and of what kind.
+
+    They are n; prompts, where a prompt has several replies; and n_other_language, where a reply is in another language.
+    """
     several = outcomes["prompts"].notna() & outcomes["prompts"].ne(outcomes["n"])
-    return ["n", "prompts"] if several.any() else ["n"]
+    other = "n_other_language" in outcomes and outcomes["n_other_language"].gt(0).any()
+    return ["n", *(["prompts"] if several.any() else []), *(["n_other_language"] if other else [])]
 
 
 def missing(outcomes: pd.DataFrame) -> pd.Series:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
 from slmsafety.analysis.arrays import Floats
@@ -30,13 +33,26 @@ def rank_ranges(trajectories: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(range=frame["worst"] - frame["best"])
 
 
+def of_models(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Return outcomes with one row a suite and model: the systems of one card are one model, whose mean is theirs.
+
+    A system is a model and a way of asking it. Where `outcomes` has a column `card` (whose model a system's is),
+    `model` becomes the card, `mean` the mean over its systems with a score (nan without one), and the first system's
+    other columns stand. Without that column, or with one system a card, every row stays as it is.
+    """
+    if "card" not in outcomes or not outcomes.duplicated(["suite", "card"]).any():
+        return outcomes
+    means = outcomes.groupby(["suite", "card"])["mean"].transform("mean")
+    return outcomes.assign(mean=means, model=outcomes["card"]).drop_duplicates(["suite", "card"], ignore_index=True)
+
+
 def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: int = 2000) -> pd.DataFrame:
     """Compare the rankings of every two suites by Kendall's tau-b of their mean scores.
 
     Parameters
     ----------
     outcomes : DataFrame
-        suite, model and mean, a row a suite and model.
+        suite, model and mean, a row a suite and model; and card, where several of them are systems of one model.
     rng : numpy.random.Generator
         Draws the models.
     resamples : int
@@ -47,8 +63,9 @@ def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: 
     DataFrame
         suite_a, suite_b, tau, low, high, n (int: models that both suites scored). tau is 1 where both suites order all
         models alike, 0 where as many pairs agree as disagree, -1 where one order is the other reversed; nan below two
-        models. low and high are the 95 % percentile interval over models drawn with replacement; a draw in which a
-        suite is constant is left out; nan below ten models, and where every draw is left out.
+        models. low and high are the 95 % percentile interval over models drawn with replacement, each with all its
+        systems; a draw in which a suite is constant is left out; nan below ten models, and where every draw is left
+        out.
 
     References
     ----------
@@ -56,11 +73,14 @@ def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: 
     """
     table = outcomes.pivot(index="model", columns="suite", values="mean")
     suites = list(dict.fromkeys(outcomes["suite"]))
+    named = outcomes if "card" in outcomes else outcomes.assign(card=outcomes["model"])
+    cards = named.drop_duplicates("model").set_index("model")["card"]
     rows = []
     for number, first in enumerate(suites):
         for second in suites[number + 1 :]:
-            both = table[[first, second]].dropna().to_numpy()
-            limits = _tau_interval(both, rng, resamples) if len(both) >= FEWEST_CLUSTERS else (np.nan, np.nan)
+            common = table[[first, second]].dropna()
+            both, own = common.to_numpy(), cards.loc[common.index].to_numpy()
+            limits = _tau_interval(both, own, rng, resamples) if len(set(own)) >= FEWEST_CLUSTERS else (np.nan, np.nan)
             rows.append((first, second, tau(both[:, 0], both[:, 1]), *limits, len(both)))
     return pd.DataFrame(rows, columns=["suite_a", "suite_b", "tau", "low", "high", "n"])
 
@@ -98,8 +118,10 @@ def possible_ranks(printed: pd.Series) -> pd.DataFrame:
     return pd.DataFrame({"best": best, "worst": worst}, index=printed.index).astype("Int64")
 
 
-def _tau_interval(pairs: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+def _tau_interval(pairs: Floats, cards: NDArray[Any], rng: np.random.Generator, resamples: int) -> Floats:
     # Tau is no function of sums over models, so that every draw is computed by itself.
-    draws = rng.integers(len(pairs), size=(resamples, len(pairs)))
+    rows_of = [np.flatnonzero(cards == card) for card in dict.fromkeys(cards)]
+    drawn = rng.integers(len(rows_of), size=(resamples, len(rows_of)))
+    draws = [np.concatenate([rows_of[place] for place in draw]) for draw in drawn]
     a, b = snap(pairs[:, 0]), snap(pairs[:, 1])
     return percentile_interval(np.array([kendalltau(a[draw], b[draw]).statistic for draw in draws], float))

@@ -1,4 +1,4 @@
-"""Greedy decoding in one left-padded batch, which finished rows leave and waiting prompts join."""
+"""Decoding in one left-padded batch, which finished rows leave and waiting prompts join."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from slmsafety.generation.sampling import Drawn, Sampling
 from slmsafety.models.finite import refuse_endless
 
 # Leaving copies the cache of the rows that stay, so that finished rows wait until they are an eighth of the batch.
@@ -29,11 +30,15 @@ PREFILL = 2048
 
 
 class DecodeConfig(NamedTuple):
-    """The most new tokens of a row, the ids that end a row, and the id that fills rows up on the left."""
+    """The most new tokens of a row, the ids that end a row, and the id that fills rows up on the left.
+
+    `sampling` says how tokens are drawn; without it the likeliest one is taken.
+    """
 
     max_new_tokens: int
     eos_token_ids: list[int]
     pad_token_id: int
+    sampling: Sampling | None = None
 
 
 class BatchLimits(NamedTuple):
@@ -49,7 +54,7 @@ class BatchLimits(NamedTuple):
 def decode(
     model: PreTrainedModel, prompts: list[list[int]], config: DecodeConfig, limits: BatchLimits
 ) -> Iterator[list[tuple[int, list[int]]]]:
-    """Decode prompts greedily in one batch, which finished rows leave and waiting prompts join in the order given.
+    """Decode prompts in one batch, which finished rows leave and waiting prompts join in the order given.
 
     Parameters
     ----------
@@ -58,7 +63,7 @@ def decode(
     prompts : list of list of int
         The token ids of each prompt, at least one.
     config : DecodeConfig
-        When a row ends.
+        When a row ends, and how its tokens are chosen.
     limits : BatchLimits
         The size of the batch. In float32 the new ids do not depend on it.
 
@@ -149,6 +154,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
     """Generate up to `config.max_new_tokens` more tokens for every row of the batch."""
     stop = StoppingCriteriaList([_SomeEnded(config.eos_token_ids, batch.ids.shape[1] - 1)])
     greedily = greedy(config)
+    rows = list(zip(batch.indices, batch.ages, strict=True))
     with torch.inference_mode(), _only(model, greedily):
         output: Any = model.generate(  # type: ignore[operator]
             batch.ids,
@@ -156,7 +162,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
             cache=batch.cache,
             generation_config=greedily,
             stopping_criteria=stop,
-            logits_processor=LogitsProcessorList([_Finite(str(model.dtype).removeprefix("torch."))]),
+            logits_processor=choosing(model, config, rows, batch.ids.shape[1]),
         )
     ids, cache = output.sequences, output.cache
     added = ids.shape[1] - batch.ids.shape[1]
@@ -268,6 +274,20 @@ class _Finite(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: Any) -> Any:
         refuse_endless(scores.amax(dim=-1), "the logits of replies", self.dtype)
         return scores
+
+
+def choosing(
+    model: PreTrainedModel, config: DecodeConfig, rows: list[tuple[int, int]], width: int
+) -> LogitsProcessorList:
+    """Return what makes greedy decoding choose as `config` says, and refuse logits that are no numbers.
+
+    `rows` are the rows of a batch: each one's index in the list of prompts, and its number of new tokens so far.
+    `width` is the number of columns before the next token.
+    """
+    found: list[LogitsProcessor] = [_Finite(str(model.dtype).removeprefix("torch."))]
+    if config.sampling is not None:
+        found.append(Drawn(config.sampling, rows, width, config.max_new_tokens))
+    return LogitsProcessorList(found)
 
 
 def _before_end(new: list[int], eos: set[int]) -> list[int]:

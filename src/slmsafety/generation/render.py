@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError
+from slmsafety.generation.frames import framed, no_place, takes_system, turns
+from slmsafety.generation.settings import GenerationSettings
+from slmsafety.models.chat import DAY, chat_template, chat_text
 
-TEMPLATES = ("auto", "chat", "raw")
-TRUNCATIONS = ("keep_end", "helm")
-# Some templates print today's date when they are given none, which would make the prompt depend on the day of the run.
-_TEMPLATE_DATE = "26 Jul 2024"
+# What stands in for a system prompt to see whether a template writes one: no template has it of itself.
+_PROBE = "Zq7-probe-Kx4"
 
 
 class Rendered(NamedTuple):
@@ -23,9 +25,7 @@ class Rendered(NamedTuple):
     bos_count: int
 
 
-def render(
-    prompt: str, tokenizer: PreTrainedTokenizerBase, template: str, limit: int, truncation: str = "keep_end"
-) -> Rendered:
+def render(prompt: str, tokenizer: PreTrainedTokenizerBase, settings: GenerationSettings, limit: int) -> Rendered:
     """Return a prompt as token ids.
 
     Parameters
@@ -34,12 +34,11 @@ def render(
         The prompt's text. Special tokens spelt out in it are read as such, as everywhere in transformers.
     tokenizer : PreTrainedTokenizerBase
         The model's tokenizer.
-    template : {"auto", "chat", "raw"}
-        `chat` uses the tokenizer's chat template, `raw` none, `auto` the template if there is one.
+    settings : GenerationSettings
+        The template, the frame and the system prompt around the prompt, and what is cut of a longer one; checked once
+        by `check_asking`.
     limit : int
         The most token ids.
-    truncation : {"keep_end", "helm"}, default "keep_end"
-        Of a longer prompt, `keep_end` keeps the last ids, `helm` the start of the prompt and all of the template.
 
     Returns
     -------
@@ -49,49 +48,92 @@ def render(
     Raises
     ------
     InputError
-        For template "chat" without one in the tokenizer, for an unknown template or truncation, and when nothing is
-        left to send.
+        For template "chat" without one in the tokenizer, for a template that fails, and when nothing is left to send.
 
     Notes
     -----
     A tokenizer that puts BOS before a text gets exactly one, whether or not the chat template writes one too; it stays
     when the start is cut off. HELM counts a prompt without its template (in_context_learning_adapter.py), which can
-    exceed the context length; here the template counts.
+    exceed the context length; here the template counts, and a frame as a part of it.
     """
-    if template not in TEMPLATES:
-        raise unknown("template", template, TEMPLATES)
-    if template == "chat" and not tokenizer.chat_template:
-        raise InputError(f"template 'chat': {tokenizer.name_or_path} has no chat template; use 'auto' or 'raw'")
-    if truncation not in TRUNCATIONS:
-        raise unknown("truncation", truncation, TRUNCATIONS)
-    chat = bool(tokenizer.chat_template) and template != "raw"
+    chat = uses_chat(tokenizer, settings)
     start = [tokenizer.bos_token_id] if adds_bos(tokenizer) else []
     room = limit - len(start)
-    ids = _encode(prompt, tokenizer, chat)
+    ids = _encode(prompt, tokenizer, settings)
     kept = ids[max(0, len(ids) - room) :]
-    if truncation == "helm" and len(kept) < len(ids):
-        kept = _from_the_start(prompt, tokenizer, chat, room)
+    if settings.truncation == "helm" and len(kept) < len(ids):
+        kept = _from_the_start(prompt, tokenizer, settings, room)
     if limit <= len(start) or not start + kept:
         raise InputError(f"a prompt of {len(ids)} tokens leaves nothing to send in a window of {limit} tokens")
     sent = start + kept
     return Rendered(sent, len(kept) < len(ids), "chat" if chat else "raw", _leading(sent, tokenizer.bos_token_id))
 
 
-def _encode(text: str, tokenizer: PreTrainedTokenizerBase, chat: bool) -> list[int]:
-    """Return the ids of a text or of its chat, without the BOS tokens that lead where the tokenizer adds one itself."""
-    written = _chat(text, tokenizer) if chat else text
+def uses_chat(tokenizer: PreTrainedTokenizerBase, settings: GenerationSettings) -> bool:
+    """Return whether prompts go through the chat template; InputError for template "chat" without one."""
+    has_one = bool(tokenizer.chat_template)
+    if settings.template == "chat" and not has_one:
+        raise InputError(f"template 'chat': {tokenizer.name_or_path} has no chat template; use 'auto' or 'raw'")
+    return has_one and settings.template != "raw"
+
+
+def check_asking(tokenizer: PreTrainedTokenizerBase, settings: GenerationSettings) -> None:
+    """Refuse settings of which a part would not reach the model, before any prompt is rendered.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerBase
+        The model's tokenizer.
+    settings : GenerationSettings
+        How its replies are made.
+
+    Raises
+    ------
+    InputError
+        For a system prompt that the chat template does not write, or that has no place without one; for variables of
+        the template (`template_kwargs`) that it does not read, or that there is no template for; and for a template
+        that fails.
+    """
+    system, own = settings.system_prompt, takes_system(settings.frame)
+    if not uses_chat(tokenizer, settings):
+        for key in ("template_kwargs", "system_prompt"):
+            if getattr(settings, key) and not (key == "system_prompt" and own):
+                raise no_place(key)
+        return
+    text = chat_template(tokenizer, settings.template_kwargs.get("chat_template"))
+    for key in sorted(settings.template_kwargs.keys() - {"chat_template"}):
+        if not re.search(rf"\b{re.escape(key)}\b", text):
+            raise InputError(f"its chat template reads no '{key}', which template_kwargs gives it; remove it")
+    _chat("a", tokenizer, settings)
+    if system is None or own:
+        return
+    probed = _chat("a", tokenizer, settings.model_copy(update={"system_prompt": _PROBE}))
+    if _PROBE not in probed or system.strip() not in _chat("a", tokenizer, settings):
+        raise InputError(
+            "its chat template leaves the system_prompt out; put it into the user's turn by a frame with {{SYSTEM}}"
+        )
+
+
+def _encode(prompt: str, tokenizer: PreTrainedTokenizerBase, settings: GenerationSettings) -> list[int]:
+    """Return the ids of a prompt with all around it, without the BOS tokens that lead where the tokenizer adds one."""
+    if uses_chat(tokenizer, settings):
+        written = _chat(prompt, tokenizer, settings)
+    else:
+        written = framed(settings.frame, prompt, settings.system_prompt)
     ids: list[int] = tokenizer.encode(written, add_special_tokens=False, verbose=False)
     return ids[_leading(ids, tokenizer.bos_token_id) :] if adds_bos(tokenizer) else ids
 
 
-def _from_the_start(prompt: str, tokenizer: PreTrainedTokenizerBase, chat: bool, room: int) -> list[int]:
-    """Return the ids of the longest start of a prompt that fits with its template; [] when not even one token does."""
+def _from_the_start(
+    prompt: str, tokenizer: PreTrainedTokenizerBase, settings: GenerationSettings, room: int
+) -> list[int]:
+    """Return the ids of the longest start of a prompt that fits with all around it; [] when not one token does."""
     words: list[int] = tokenizer.encode(prompt, add_special_tokens=False, verbose=False)
-    if not chat:
+    if settings.frame is None and not uses_chat(tokenizer, settings):
         return words[: max(0, room)]
     length = min(len(words), room)
     while length > 0:
-        ids = _encode(str(tokenizer.decode(words[:length])), tokenizer, chat)
+        ids = _encode(str(tokenizer.decode(words[:length])), tokenizer, settings)
         if len(ids) <= room:
             return ids
         length -= len(ids) - room
@@ -104,11 +146,12 @@ def adds_bos(tokenizer: PreTrainedTokenizerBase) -> bool:
     return bos is not None and tokenizer.encode("a")[0] == bos
 
 
-def _chat(prompt: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the prompt as the only turn of a chat, up to where the model's answer starts."""
-    turn = [{"role": "user", "content": prompt}]
-    return str(
-        tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, date_string=_TEMPLATE_DATE)
+def _chat(prompt: str, tokenizer: PreTrainedTokenizerBase, settings: GenerationSettings) -> str:
+    """Return the prompt in its frame as the user's turn of a chat, after the system's turn where there is one."""
+    return chat_text(
+        tokenizer,
+        turns(prompt, settings.frame, settings.system_prompt),
+        **{"date_string": f"{DAY:%d %b %Y}", **settings.template_kwargs},
     )
 
 

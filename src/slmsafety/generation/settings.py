@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from slmsafety.errors import InputError
 from slmsafety.models.engine import transformers_engine
 from slmsafety.models.source import Source
 from slmsafety.records.ids import content_id
 
 ENDPOINT_ENGINE = "openai-compatible endpoint"
+# Settings that came later: each is left out of the id at its old value, under which older rows were made.
+_LATER: dict[str, Any] = {"system_prompt": None, "frame": None, "template_kwargs": {}, "request": {}}
+
+
+def _drawable(value: float) -> float:
+    """Return a temperature; InputError for one that stands for another, or for none."""
+    if value != 0 and not 0.01 <= value <= 100:
+        raise InputError(f"key 'temperature' is {value:g}; valid: 0 (the likeliest token each time), or 0.01 to 100")
+    return value
+
+
+Temperature = Annotated[float, AfterValidator(_drawable)]
+"""What divides the logits where tokens are drawn; 0 where none are."""
 
 
 class GenerationSettings(BaseModel):
-    """The settings of greedy decoding. The paper: a chat template if any, 256 new tokens for SALAD, 512 for HELM.
+    """The settings of decoding. The paper: a chat template if any, greedy, 256 new tokens for SALAD, 512 for HELM.
 
     Parameters
     ----------
@@ -28,8 +42,23 @@ class GenerationSettings(BaseModel):
         `helm` the start of the prompt and all of the template around it.
     dtype : {"float32", "bfloat16", "float16"}, default "float32"
         The number format of weights and activations. In float32 a text does not depend on its batch.
+    temperature : float, default 0
+        0 takes the likeliest token each time (greedy). Else tokens are drawn, with their logits divided by it; 0.01 to
+        100.
+    top_p : float, default 1
+        Tokens are drawn from the likeliest ones that have this probability together, above 0 up to 1 (all).
+    seed : int, default 1337
+        What the random numbers of every prompt and sample are made from, 0 or more.
     engine : str
         Name and version of the library that generates; default: the installed transformers.
+    system_prompt : str or None, default None
+        The system's turn of the chat, or what stands in the frame's slot {{SYSTEM}}.
+    frame : str or None, default None
+        The text around a prompt, with the slot {{PROMPT}} (`frames.check_frame`); in a chat it is the user's turn.
+    template_kwargs : dict, default {}
+        Variables of the chat template, such as enable_thinking.
+    request : dict, default {}
+        Of an endpoint: sent along with every call.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,7 +67,14 @@ class GenerationSettings(BaseModel):
     template: Literal["auto", "chat", "raw"] = "auto"
     truncation: Literal["keep_end", "helm"] = "keep_end"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    temperature: Temperature = 0
+    top_p: float = Field(default=1, gt=0, le=1)
+    seed: int = Field(default=1337, ge=0, lt=2**32)
     engine: str = Field(default_factory=transformers_engine)
+    system_prompt: str | None = None
+    frame: str | None = None
+    template_kwargs: dict[str, Any] = Field(default={})
+    request: dict[str, Any] = Field(default={})
 
 
 class GenerationJob(NamedTuple):
@@ -54,6 +90,8 @@ def generation_id(source: Source, settings: GenerationSettings) -> str:
 
     Batch size, threads and device are not part of the id; the column `meta` of the responses has them. For an endpoint,
     dtype and truncation are decided by the server and not part of the id either, and the template `auto` is `chat`.
+    How many replies a prompt gets is no part of it: more of them join those that are there. What draws tokens counts
+    where they are drawn.
 
     Parameters
     ----------
@@ -67,7 +105,9 @@ def generation_id(source: Source, settings: GenerationSettings) -> str:
     str
         12 hex digits.
     """
-    defined = settings.model_dump()
+    unset = {key for key, value in _LATER.items() if getattr(settings, key) == value}
+    unused = () if settings.temperature else ("temperature", "top_p", "seed")
+    defined = settings.model_dump(exclude={*unset, *unused})
     if source.endpoint is not None:
         defined = {key: value for key, value in defined.items() if key not in ("dtype", "truncation")}
         defined["engine"] = ENDPOINT_ENGINE

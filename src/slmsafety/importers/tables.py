@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +11,10 @@ import pandas as pd
 from slmsafety.errors import InputError
 from slmsafety.records.files import write_atomic
 from slmsafety.records.imports import ASKED, IMPORTED, import_root, new_import
-from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, Table
+from slmsafety.records.schema import JUDGMENTS, PROMPT_KEY, PROMPTS, RESPONSES, Table
 from slmsafety.records.store import Partition
+from slmsafety.replies.language import languages, reply_languages
+from slmsafety.replies.parts import answer_parts
 
 # What must be equal where several sources hold the same prompt or reply; a judgment has one source only.
 _EQUAL = {PROMPTS.name: ["prompt", "expected"], RESPONSES.name: ["response"]}
@@ -31,6 +33,14 @@ class Imported:
     responses: pd.DataFrame
     judgments: pd.DataFrame
     read: int | None = None
+
+
+def with_answers(source: Imported) -> Imported:
+    """Return a source whose replies say which part of them answers (`replies.parts`); one without a text has none."""
+    prompts = source.prompts.drop_duplicates(list(PROMPT_KEY))[[*PROMPT_KEY, "prompt"]]
+    asked = source.responses[list(PROMPT_KEY)].merge(prompts, on=list(PROMPT_KEY), how="left", validate="many_to_one")
+    parts = answer_parts(source.responses["response"], asked["prompt"]).set_axis(source.responses.index)
+    return replace(source, responses=source.responses.assign(**parts))
 
 
 def write_imported(
@@ -65,10 +75,18 @@ def _parts(sources: Sequence[Imported], table: Table, folder: Path) -> Iterator[
     _refuse_repeats(rows, key, f"another {' or '.join(equal)}" if equal else "the same judgment", equal or [])
     if table is RESPONSES:
         _refuse_repeats(rows, ["suite", "instance_id", "model", "sample"], "a reply of another run", ["response"])
+    rows = _with_language(rows, table)
     if table is JUDGMENTS:
         _refuse_repeats(rows, ["suite", "instance_id", "model", "sample", "judge"], "another judgment of that judge")
     for names, part in rows.drop(columns="source").groupby(list(table.files), sort=True):
         yield Partition(folder, table, tuple(str(name) for name in names)), part
+
+
+def _with_language(rows: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """The rows of prompts and of replies with the language that each is in."""
+    if table is PROMPTS:
+        return rows.assign(language=languages(rows["prompt"]))
+    return rows.assign(language=reply_languages(rows)) if table is RESPONSES else rows
 
 
 def _checked(source: Imported, table: Table, folder: Path) -> pd.DataFrame:

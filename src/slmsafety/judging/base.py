@@ -14,10 +14,13 @@ import pandas as pd
 from slmsafety.errors import InputError, unknown
 from slmsafety.records.ids import content_id
 from slmsafety.records.schema import CAUSES, JUDGMENTS, LABELS, REPLY_KEY, STATUSES, with_sample
+from slmsafety.replies.parts import VERSION as PARTS_VERSION
 
 # What a judge may say of a reply; the other columns of the judgments table are the reply's and the judge's names.
 _WANTED = {"meta": "a JSON object as text", "cause": f"one of {', '.join(CAUSES[1:])}", "refused": "True, False"}
 SAID = [column for column in JUDGMENTS.columns if column not in (*JUDGMENTS.key, "judge")]
+# What of a row says how its judgment is filed, and is none of a source's business.
+_FILED = ["judge_id", "answer_start", "answer_end"]
 
 
 class _Defined(Protocol):
@@ -44,12 +47,14 @@ class Judge(_Defined, Protocol):
         ----------
         rows : DataFrame
             The text columns suite, instance_id, model, generation_id, prompt, meta (of the prompt, JSON), expected
-            (refuse, answer), response and finish_reason, and `sample` (int), which may be left out where it is 0.
+            (refuse, answer), response (what is judged: the answer, or the whole reply) and finish_reason, and `sample`
+            (int), which may be left out where it is 0. `judge_id`, where it is there, is the id of each judgment.
 
         Yields
         ------
         DataFrame
-            The reply's key (suite, instance_id, model, generation_id, sample) and any of status, label (0 harmful, 1
+            The reply's key (suite, instance_id, model, generation_id, sample), the judge_id that it was given, and any
+            of status, label (0 harmful, 1
             ambiguous, 2 safe, missing), refused (bool, missing where it cannot tell), cause (of CAUSES), raw_value (on
             the judge's own scale), raw_text, reason, input_tokens, output_tokens, meta.
         """
@@ -65,7 +70,7 @@ class Measure(Protocol):
         """Return a row for each of `rows`, in their order, with the columns that `Judge.judge` may yield."""
 
 
-def judge_id(judge: _Defined, empty_sent: bool) -> str:
+def judge_id(judge: _Defined, empty_sent: bool, answers: bool = False) -> str:
     """Return the id of a judge's work.
 
     Parameters
@@ -74,6 +79,8 @@ def judge_id(judge: _Defined, empty_sent: bool) -> str:
         Anything with a name and a definition.
     empty_sent : bool
         Whether empty replies are sent to it; this is part of the id.
+    answers : bool
+        Whether it is the id of answers that are a part of their reply (`replies.parts`), not of whole replies.
 
     Returns
     -------
@@ -86,7 +93,8 @@ def judge_id(judge: _Defined, empty_sent: bool) -> str:
         When the definition is no JSON.
     """
     try:
-        return content_id({"judge": judge.name, **judge.definition(), "sends_empty": empty_sent})
+        part = {"judged": {"part": "answer", "version": PARTS_VERSION}} if answers else {}
+        return content_id({"judge": judge.name, **judge.definition(), "sends_empty": empty_sent, **part})
     except (TypeError, ValueError) as error:
         raise InputError(f"judge {judge.name}: its definition cannot be written as JSON ({error})") from error
 
@@ -126,11 +134,12 @@ class MeasuringJudge:
         """
         for start in range(0, len(rows), self.chunk):
             part = rows.iloc[start : start + self.chunk].reset_index(drop=True)
-            yield with_sample(part)[list(REPLY_KEY)].join(self.measure(part))
+            keys = [*REPLY_KEY, *(name for name in ("judge_id",) if name in part)]
+            yield with_sample(part)[keys].join(self.measure(part))
 
     def measure(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return what the source says of rows, checked as `judge` says: a row for each, with a fresh index."""
-        given = rows.reset_index(drop=True)
+        given = rows.drop(columns=_FILED, errors="ignore").reset_index(drop=True)
         said: object = self.source.measure(given.copy())
         if not isinstance(said, pd.DataFrame):
             raise InputError(f"judge {self.name}: measure returned {type(said).__name__}; it owes a DataFrame")

@@ -14,7 +14,7 @@ from slmsafety.judging.base import SAID, MeasuringJudge
 from slmsafety.plugins import Plugin
 
 # The keys of a definition that the package sets itself.
-_RESERVED = ("judge", "sends_empty", "module", "sha256")
+_RESERVED = ("judge", "sends_empty", "judged", "module", "sha256")
 
 
 def plugin_judge(name: str, plugin: Plugin, mapped: bool = False) -> MeasuringJudge:

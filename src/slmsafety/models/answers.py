@@ -15,7 +15,10 @@ _BLOCKED = re.compile(r"content.?(filter|policy|management)|responsible.?ai")
 
 
 class Completion(NamedTuple):
-    """A finished reply. Token counts, the served model and the system's fingerprint are the server's own, or None."""
+    """A finished reply. Token counts, the served model and the system's fingerprint are the server's own, or None.
+
+    `reasoned` tells that the server has taken reasoning out of the text.
+    """
 
     text: str
     finish_reason: str
@@ -24,6 +27,7 @@ class Completion(NamedTuple):
     model: str | None
     fingerprint: str | None
     attempts: int
+    reasoned: bool = False
 
 
 class Failure(NamedTuple):
@@ -44,6 +48,8 @@ def read(text: str, attempts: int) -> Completion | Failure:
         data = json.loads(text)
         choice = data["choices"][0]
         reply = choice["text"] if "text" in choice else choice["message"].get("content")
+        message = choice.get("message")
+        reasoned = isinstance(message, dict) and any(message.get(name) for name in ("reasoning_content", "reasoning"))
         finish, usage = choice["finish_reason"], data.get("usage") or {}
         counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         names = [data.get(name) for name in ("model", "system_fingerprint")]
@@ -60,7 +66,7 @@ def read(text: str, attempts: int) -> Completion | Failure:
         return Failure("blocked" if finish == "content_filter" else _word(f"finish_{finish}"), attempts)
     # Half of a surrogate pair, which no table can hold, becomes the replacement character.
     whole = (reply or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return Completion(whole, _FINISHED[finish], counts[0], counts[1], names[0], names[1], attempts)
+    return Completion(whole, _FINISHED[finish], counts[0], counts[1], names[0], names[1], attempts, reasoned)
 
 
 def reason(error: APIError) -> str:

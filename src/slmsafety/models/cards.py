@@ -73,6 +73,11 @@ def cards_bytes() -> bytes:
     return files("slmsafety.models").joinpath("cards.csv").read_bytes()
 
 
+def is_card(model_id: str) -> bool:
+    """Return whether a model id has a card."""
+    return bool((load_cards()["id"] == model_id).any())
+
+
 def card(model_id: str) -> Card:
     """Return the card of a model id, or raise InputError with the nearest id."""
     cards = load_cards()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,9 +20,11 @@ from pydantic import (
 )
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.generation.frames import check_frame, no_place, takes_system
+from slmsafety.generation.settings import Temperature
 from slmsafety.importers.rules import NAME_LENGTH, stored_name
 from slmsafety.judging.rubrics.registry import RUBRIC_OF
-from slmsafety.models.cards import card
+from slmsafety.models.cards import card, is_card
 from slmsafety.models.packages import EN_CORE_WEB_SM, GEMMA3_BASE, MINILM, SMOLLM2
 from slmsafety.models.source import Source
 from slmsafety.paths import data_path
@@ -37,6 +40,14 @@ class Strict(BaseModel):
 FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Name = Annotated[str, AfterValidator(stored_name)]
 """The name of a model or judge, as the tables have it (`importers.rules.stored_name`)."""
+
+
+def check_json(value: dict[str, Any], what: str) -> None:
+    """Raise InputError for a mapping that JSON cannot say (a date, nan, a set): it is sent, hashed and recorded."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} holds what JSON cannot say ({error}); write dates as text, in quotes") from error
 
 
 def by_name(key: str) -> BeforeValidator:
@@ -87,14 +98,19 @@ class SuiteParams(Strict):
 
 
 class ModelParams(Strict):
-    """A model: the id of a card, or a model of the study's own; beside `id` the fields of a source and of a card.
+    """A system: a model, and a way of asking it. Beside `id` it has the fields of a source, of asking and of a card.
 
-    The id of a card without an origin means the card's; with one it means the card's model from there. `folder` and
-    `gguf` are paths as elsewhere in a study. `template` goes before the study's: a client cannot see whether the model
-    behind an endpoint has a chat template, so that a base model there needs raw.
+    The id of a card without an origin means the card's model; with one it means the card's model from there. Where
+    several entries are of one card, `card` names it and each has an id of its own. `folder` and `gguf` are paths as
+    elsewhere in a study.
+
+    `template` goes before the study's: a client cannot see whether the model behind an endpoint has a chat template, so
+    that a base model there needs raw. `system_prompt`, `frame` and `template_kwargs` are as in `GenerationSettings`;
+    `request` is sent along with every call to an endpoint.
     """
 
     id: Name
+    card: str | None = None
     hub: str | None = None
     folder: str | None = None
     gguf: str | None = None
@@ -105,18 +121,76 @@ class ModelParams(Strict):
     trust_remote_code: bool = False
     weights: Literal["safetensors", "bin"] | None = None
     template: Literal["auto", "chat", "raw"] | None = None
+    system_prompt: str | None = None
+    frame: str | None = None
+    template_kwargs: dict[str, Any] = Field(default={})
+    request: dict[str, Any] = Field(default={})
     name: str | None = None
     family: str | None = None
     year: int | None = None
     params_m: int | None = Field(default=None, gt=0)
     base_or_tuned: Literal["base", "tuned"] | None = None
 
+    @model_validator(mode="after")
+    def _sound(self) -> ModelParams:
+        try:
+            self._check_card()
+            self._check_asking()
+        except InputError as error:
+            raise InputError(f"model '{self.id}': {error}") from error
+        return self
+
+    def _check_card(self) -> None:
+        if self.card is None:
+            return
+        if card(self.card).id != self.id and is_card(self.id):
+            raise InputError("its id is a card's, and its key 'card' names another; give it an id of its own")
+        for key in OF_CARD:
+            if getattr(self, key) is not None:
+                raise InputError(f"key '{key}' says what its card says; remove it, or the key 'card'")
+
+    def _check_asking(self) -> None:
+        if self.system_prompt is not None and not self.system_prompt.strip():
+            raise InputError("its system_prompt is empty; leave the key out for none")
+        if self.frame is not None:
+            check_frame(self.frame, self.system_prompt)
+        for key in sorted(_TEMPLATE_KEYS & self.template_kwargs.keys()):
+            raise InputError(f"its template_kwargs have the key '{key}', which the study's own way of asking sets")
+        if self.request and self.endpoint is None:
+            raise InputError("key 'request' belongs to a model with an endpoint")
+        if self.endpoint is not None and "chat_template" in self.template_kwargs:
+            raise InputError(
+                "its template_kwargs have the key 'chat_template', which only a model that runs here reads"
+            )
+        for key in sorted(_REQUEST_KEYS & self.request.keys()):
+            raise InputError(f"its request has the key '{key}', which the study's own keys set; remove it")
+        for key in ("template_kwargs", "request"):
+            check_json(getattr(self, key), f"its {key}")
+
+    def check_template(self, template: str) -> None:
+        """Raise InputError for what an entry gives a chat template under the template `raw`, its own or the study's."""
+        if template == "raw":
+            if self.template_kwargs:
+                raise InputError(f"model '{self.id}': {no_place('template_kwargs')}")
+            if self.system_prompt is not None and not takes_system(self.frame):
+                raise InputError(f"model '{self.id}': {no_place('system_prompt')}")
+
+    @property
+    def card_id(self) -> str:
+        """The id of the card that tells of the model, where there is one: the key `card`, or the entry's id."""
+        return self.card or self.id
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """How the model is asked, as far as the entry says so: keys of `GenerationSettings`."""
+        return {key: getattr(self, key) for key in ASKING_KEYS if getattr(self, key) not in (None, {})}
+
     def source(self, root: Path) -> Source:
         """Return where the model comes from; InputError for an id without card and origin, or a path that is not."""
         given = {key: getattr(self, key) for key in SOURCE_KEYS if getattr(self, key) not in (None, False)}
         given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
         if not any(key in given for key in _ORIGINS):
-            known = card(self.id).source
+            known = card(self.card_id).source
             given = known.model_dump(exclude_defaults=True) | given
         try:
             return Source(**given)
@@ -125,25 +199,59 @@ class ModelParams(Strict):
 
 
 _ORIGINS = ("hub", "folder", "gguf", "endpoint")
-CARD_KEYS = ("name", "family", "params_m", "base_or_tuned", "year")
+OF_CARD = ("family", "params_m", "base_or_tuned", "year")
+CARD_KEYS = ("card", "name", *OF_CARD)
+ASKING_KEYS = ("template", "system_prompt", "frame", "template_kwargs", "request")
+# What `apply_chat_template` takes for itself, or the study sets.
+_TEMPLATE_KEYS = {
+    *("conversation", "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize"),
+    *("sanitize_control_tokens", "padding", "truncation", "max_length", "return_tensors", "return_dict"),
+    *("return_assistant_tokens_mask", "tokenizer_kwargs"),
+}
+# What a request for a reply is made of by the other keys, and what must not come from anywhere else.
+_REQUEST_KEYS = {
+    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "stream", "n", "best_of", "echo"),
+    *("temperature", "top_p", "seed", "frequency_penalty", "chat_template_kwargs"),
+}
 SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
 
 
 class GenerationParams(Strict):
     """How replies are made; the defaults are the paper's for its open-ended suites (section 3.1).
 
-    The last four say how the work is run and define none of it: the most prompts of a batch, the memory of one process,
-    the processes on a CPU, and the requests that an endpoint gets at once.
+    Tokens are the likeliest ones (greedy), unless `temperature` is above 0: then they are drawn, each prompt gets
+    `samples` replies, and `top_p` and `seed` (the study's where it is not given) say how. The last four say how the
+    work is run and define none of it: the most prompts of a batch, the memory of one process, the processes on a CPU,
+    and the requests that an endpoint gets at once.
     """
 
     max_new_tokens: int = Field(default=512, gt=0)
     template: Literal["auto", "chat", "raw"] = "auto"
     truncation: Literal["keep_end", "helm"] = "keep_end"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    temperature: Temperature = 0
+    top_p: float = Field(default=1, gt=0, le=1)
+    seed: int | None = Field(default=None, ge=0, lt=2**32)
+    samples: int = Field(default=1, gt=0)
     batch_size: int = Field(default=32, gt=0)
     memory_gb: float | None = Field(default=None, gt=0)
     workers: int = Field(default=1, gt=0)
     concurrency: int = Field(default=16, gt=0)
+
+    @model_validator(mode="after")
+    def _drawn(self) -> GenerationParams:
+        """Refuse keys that need drawn tokens where none are drawn."""
+        if self.temperature > 0:
+            return self
+        if self.samples > 1:
+            raise InputError(
+                f"generation has samples {self.samples} at temperature 0, where all replies to a prompt are the same; "
+                "give it a temperature above 0, or samples 1"
+            )
+        for key, given in {"top_p": self.top_p < 1, "seed": self.seed is not None}.items():
+            if given:
+                raise InputError(f"generation has '{key}' at temperature 0, where nothing is drawn; give a temperature")
+        return self
 
 
 class MetricParams(Strict):

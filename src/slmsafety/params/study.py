@@ -56,6 +56,7 @@ class StudyParams(Strict):
     metrics: MetricParams = MetricParams()
     judges: tuple[JudgeParams, ...] = ()
     empty: str = "missing"
+    judged: Literal["answer", "reply"] = "answer"
     judged_csv: str | None = None
     judged_tables: tuple[Annotated[TableEntry, by_name("path")], ...] = ()
     helm_runs: tuple[Annotated[HelmRunEntry, by_name("path")], ...] = ()
@@ -155,10 +156,11 @@ class StudyParams(Strict):
                 )
 
     def _check_templates(self) -> None:
-        """Refuse a base model behind an endpoint that would be asked as in a chat."""
+        """Refuse a base model behind an endpoint that would be asked as in a chat, and a chat's keys without a chat."""
         cards = load_cards().set_index("id")["base_or_tuned"]
         for model in self.models:
-            kind = model.base_or_tuned or cards.get(model.id)
+            model.check_template(model.template or self.generation.template)
+            kind = model.base_or_tuned or cards.get(model.card_id)
             if model.endpoint is not None and kind == "base" and (model.template or self.generation.template) == "auto":
                 raise InputError(
                     f"model '{model.id}' is a base model behind an endpoint; give it template: raw (or chat)"
@@ -171,8 +173,8 @@ _SOURCES = ("judged_csv", "judged_tables", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
-    "run": {"suites", "models", "generation", "metrics", "judges", "empty", "human_labels", "on_demand"},
-    "imported": {*_SOURCES, "scores", "suites", "models", "metrics", "judges", "empty", "human_labels"},
+    "run": {"suites", "models", "generation", "metrics", "judges", "empty", "judged", "human_labels", "on_demand"},
+    "imported": {*_SOURCES, "scores", "suites", "models", "metrics", "judges", "empty", "judged", "human_labels"},
 }
 
 

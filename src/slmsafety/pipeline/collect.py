@@ -17,15 +17,16 @@ from slmsafety.pipeline.generate import generate_replies
 from slmsafety.pipeline.import_runs import import_sources
 from slmsafety.pipeline.imported_texts import check_imported
 from slmsafety.pipeline.judge import judge_replies
-from slmsafety.pipeline.judges import judge_ids
+from slmsafety.pipeline.judges import all_judge_ids
 from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
 from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.records.manifest import start_manifest, write_manifest
-from slmsafety.records.schema import PROMPTS, RESPONSES
+from slmsafety.records.schema import PROMPTS, RESPONSES, UNKNOWN_LANGUAGE
 from slmsafety.records.store import Partition, sorted_by
+from slmsafety.replies.language import languages
 from slmsafety.suites.base import SuiteData
 
 
@@ -91,12 +92,14 @@ def _import(run: Run) -> None:
 
 def _made(run: Run, stages: Collection[str]) -> dict[str, Any]:
     """What the manifest says of the work: its ids, its sources, and what it ran on."""
-    judges = judge_ids(run) if "judge" in stages else {}
+    judges = all_judge_ids(run) if "judge" in stages else {}
+    answers = judges if run.params.judged == "answer" else {}
     modules = [name for entry in run.judges if "judge" in stages for name in entry.modules]
     modules += run.params.metrics.own if "metrics" in stages else ()
     return {
         **run.texts.record(),
-        "judge_ids": {" ".join(key): value for key, value in judges.items()},
+        "judge_ids": {" ".join(key): ids.whole for key, ids in judges.items()},
+        "answer_judge_ids": {" ".join(key): ids.answer for key, ids in answers.items()},
         "metrics_id": run.metrics_id if "metrics" in stages else None,
         "modules": {name: run.module(name).sha256 for name in modules},
         "suites": {suite.name: _revision(run, suite.name) for suite in run.suites},
@@ -115,7 +118,7 @@ def _check_access(run: Run, stages: Collection[str]) -> None:
     if "judge" in stages:
         for judge in run.judges:
             judge.check_access()
-        judge_ids(run)
+        all_judge_ids(run)
         Mappings(run).check_stored()
 
 
@@ -150,14 +153,26 @@ def _prompts(run: Run) -> Written:
                 raise InputError(
                     f"{run.folder} holds replies to prompts of '{suite.name}' that are gone; delete the folder"
                 )
-            part.replace(prompts)
+            part.replace(_with_language(prompts, stored))
             yield part, len(prompts), 0
             continue
         _same_prompts(run, suite.name, stored, prompts)
-        if run.shard.rank == 0 and not sorted_by(part.check(prompts, suite.name), PROMPTS.key).equals(stored):
-            part.replace(prompts)
-            print(f"prompts: {suite.name} has other categories, groups or titles than before; they are replaced")
+        if run.shard.rank == 0:
+            told = part.check(_with_language(prompts, stored), suite.name)
+            if not sorted_by(told, PROMPTS.key).equals(stored):
+                part.replace(told)
+                what = "categories, groups, languages or titles"
+                print(f"prompts: {suite.name} has other {what} than before; they are replaced")
         yield part, 0, len(stored)
+
+
+def _with_language(prompts: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
+    """The prompts with the language of each: the stored one, since texts do not change, or one that is detected."""
+    known = stored.set_index("instance_id")["language"].replace(UNKNOWN_LANGUAGE, None)
+    language = prompts["instance_id"].map(known).astype("object")
+    missing = language.isna()
+    language[missing] = languages(prompts.loc[missing, "prompt"])
+    return prompts.assign(language=language)
 
 
 def _sample(suite: SuiteData, limit: int | None, seed: int) -> pd.DataFrame:

@@ -81,11 +81,11 @@ def _calls(run: Run, judge: EndpointJudge, asked: LlmJudge | None, suite: SuiteP
     number, counted, tokens = 0, 0, 0.0
     for model in run.judged_models(judge, suite.name):
         waiting, done = pd.DataFrame(columns=["suite", "response", "finish_reason"], dtype="str"), 0
-        replies = run.texts.wanted(suite.name, model)
-        total = (len(prompts) or expected_rows(run, suite)) if replies is None else replies
+        # An imported suite has its prompts: nothing is expected of one.
+        total = run.texts.wanted(suite.name, model, len(prompts) or expected_rows(run, suite))
         if asked is not None and len(prompts):
             part = run.judgments(suite.name, judge.name, model)
-            waiting, done = judge_todo(run, part, study_judge(run, judge, suite).id)
+            waiting, done = judge_todo(run, part, study_judge(run, judge, suite).ids)
         sent = waiting[~unsent(waiting, run.params.empty)]
         absent = total - len(waiting) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]

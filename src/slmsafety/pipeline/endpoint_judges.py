@@ -14,6 +14,7 @@ from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.endpoint import EndpointJudge
+from slmsafety.pipeline.judged_texts import REPLY, JudgeIds, every_text
 from slmsafety.pipeline.run import JUDGED_WITH, Run, say, with_prompts
 from slmsafety.pipeline.spending import SpendLog
 
@@ -29,9 +30,9 @@ class ServedJudge:
 
     costs_money = True
 
-    def __init__(self, run: Run, entry: EndpointJudge, asked: LlmJudge, judge_id: str) -> None:
-        """Take the entry, the model as it is asked, and the id of its work, which names calls and notes."""
-        self._run, self.entry, self.asked, self.id = run, entry, asked, judge_id
+    def __init__(self, run: Run, entry: EndpointJudge, asked: LlmJudge, ids: JudgeIds) -> None:
+        """Take the entry, the model as it is asked, and the ids of its work, which name calls and notes."""
+        self._run, self.entry, self.asked, self.ids = run, entry, asked, ids
 
     @property
     def name(self) -> str:
@@ -57,7 +58,7 @@ class ServedJudge:
 
     def judge(self, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
         """Yield verdicts as calls end; see `judging.base.Judge`."""
-        calls = self._batches(rows) if self.entry.batch else JudgeRun(self.asked, rows, self.id, self._budget)
+        calls = self._batches(rows) if self.entry.batch else JudgeRun(self.asked, rows, self.ids.whole, self._budget)
         yield from calls
         self._report(calls, len(rows))
 
@@ -77,15 +78,18 @@ class ServedJudge:
         return self._run.once(("budget", self.name), lambda: log.budget(entry.price, entry.max_cost, self._run.shard))
 
     def _batches(self, rows: pd.DataFrame) -> BatchRun:
-        """The batches of a model's replies; every setting has notes of its own, so that none takes in another's."""
+        """The batches of a model's replies; every setting has notes of its own, so that none takes in another's.
+
+        What a batch holds is taken in also where the study judged another part of the replies when it was sent.
+        """
         suite, model = (str(rows[column].iloc[0]) for column in ("suite", "model"))
-        name = f"{self._run.texts.notes(suite, model)}-{self.id}"
+        name = f"{self._run.texts.notes(suite, model)}-{self.ids.whole}"
         notes = self._run.folder / "batches" / self.name / suite / model / name
         every = with_prompts(
-            self._run.replies(suite, model, ["response", "finish_reason"]),
+            every_text(self._run, self._run.replies(suite, model, REPLY), self.ids),
             self._run.prompts(suite)[JUDGED_WITH],
         )
-        return BatchRun(self.asked, rows, self.id, self._budget, Batching(notes, every))
+        return BatchRun(self.asked, rows, self.ids.whole, self._budget, Batching(notes, every))
 
     def _report(self, calls: JudgeRun, asked: int) -> None:
         """Print what gave no label, and what was not asked for."""

@@ -33,9 +33,9 @@ def _by_workers(run: Run) -> dict[tuple[str, ...], int]:
     total, workers = 0, run.params.generation.workers
     for model in _local(run):
         for suite in run.params.suites:
-            prompts = run.prompts(suite.name)
-            kept[suite.name, model] = len(prompts) - len(_todo(run, suite.name, model))
-            total += len(prompts)
+            asked = len(run.asked(suite.name))
+            kept[suite.name, model] = asked - len(_todo(run, suite.name, model))
+            total += asked
     if sum(kept.values()) < total:
         work_on_cpu("generation.workers")
         with run.progress_bar("generate", total, sum(kept.values())) as bar:
@@ -60,7 +60,7 @@ def _replies(run: Run, report: Report | None) -> Written:
         engine = _Engine(run, model)
         for suite in run.params.suites:
             part, todo = run.responses(suite.name, model), _todo(run, suite.name, model)
-            total, made, text = len(run.prompts(suite.name)), 0, f"{model} {suite.name}"
+            total, made, text = len(run.asked(suite.name)), 0, f"{model} {suite.name}"
             done = total - len(todo)
             if not todo.empty:
                 with part.writer() as writer, run.progress_bar(text, total, done, report is None) as bar:
@@ -111,8 +111,8 @@ class _Engine:
 
 
 def _todo(run: Run, suite: str, model: str) -> pd.DataFrame:
-    """The prompts of a shard without a reply."""
-    return without(run.prompts(suite), run.replies(suite, model, ["instance_id"]))
+    """The prompts of a shard, a row for each reply that they lack."""
+    return without(run.asked(suite), run.replies(suite, model, ["sample"]))
 
 
 def _local(run: Run) -> list[str]:

@@ -17,6 +17,7 @@ from slmsafety.models.load import load_causal_lm
 from slmsafety.models.source import Source, pinned
 from slmsafety.params.judges.guard import TWO_TOKEN, GuardJudge
 from slmsafety.paths import data_path
+from slmsafety.pipeline.judged_texts import JudgeIds
 from slmsafety.pipeline.run import Run, same_commit
 
 Measure = Callable[[pd.DataFrame], pd.DataFrame]
@@ -25,9 +26,9 @@ Measure = Callable[[pd.DataFrame], pd.DataFrame]
 class GuardModel:
     """A guard model of a run: what defines its work without loading it, and what it measures."""
 
-    def __init__(self, run: Run, entry: GuardJudge, judge_id: Callable[[], str]) -> None:
-        """Take a validated entry, and what tells the judge_id of its work on the suite."""
-        self._run, self._entry, self._judge_id = run, entry, judge_id
+    def __init__(self, run: Run, entry: GuardJudge, ids: Callable[[], JudgeIds]) -> None:
+        """Take a validated entry, and what tells the ids of its work on the suite."""
+        self._run, self._entry, self._ids = run, entry, ids
         self._checked: set[tuple[str, str]] = set()
         self._defined: dict[str, Any] = {}
 
@@ -59,7 +60,7 @@ class GuardModel:
     def _check_commit(self, part: tuple[str, str], revision: str) -> None:
         suite, model = part
         made = self._run.judgments(suite, self._entry.name, model).read(["meta"])
-        same_commit(made[made["judge_id"] == self._judge_id()], revision, f"judge '{self._entry.name}'")
+        same_commit(made[made["judge_id"].isin(self._ids())], revision, f"judge '{self._entry.name}'")
 
     def _load(self) -> tuple[Measure, str]:
         entry, template = self._entry, self._template

@@ -14,7 +14,7 @@ from slmsafety.importers.helm_run import RunOptions, read_helm_run
 from slmsafety.importers.judged_table import Understood, read_judged_table
 from slmsafety.importers.rules import by_rules
 from slmsafety.importers.suite_ids import with_suite_ids
-from slmsafety.importers.tables import Imported, write_imported
+from slmsafety.importers.tables import Imported, with_answers, write_imported
 from slmsafety.judging.refusal_rules import opens_with_refusal
 from slmsafety.judging.registry import sends_empty
 from slmsafety.params.study import StudyParams
@@ -69,6 +69,7 @@ def read_sources(run: Run) -> SourcesRead:
     sources = by_rules([*(table.imported for table in tables), *runs], partial(sends_empty, params.empty))
     _check_directions(params, [table.understood for table in tables], sources)
     own = check_names(params, *names_of(sources))
+    sources = [with_answers(source) for source in sources]
     return SourcesRead(sources, count(sources), [table.understood for table in tables], own)
 
 

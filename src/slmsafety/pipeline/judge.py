@@ -10,6 +10,7 @@ import pandas as pd
 from slmsafety.errors import visible
 from slmsafety.judging.registry import NO_REPLY, empty_rows, unsent
 from slmsafety.params.judges.base import JudgeEntry
+from slmsafety.pipeline.judged_texts import REPLY, JudgeIds, judged_rows, judged_texts
 from slmsafety.pipeline.judges import StudyJudge, study_judge
 from slmsafety.pipeline.run import JUDGED_WITH, Run, Written, with_prompts, without
 from slmsafety.records.schema import JUDGMENTS, typed
@@ -48,24 +49,26 @@ def judge_replies(run: Run, retry: Collection[str]) -> Written:
                 judge.close()
 
 
-def judge_todo(run: Run, part: Partition, judge_id: str, retry: Collection[str] = ()) -> tuple[pd.DataFrame, int]:
-    """Return the replies of a shard that are to be judged, each with its prompt, and the number that are judged."""
+def judge_todo(run: Run, part: Partition, ids: JudgeIds, retry: Collection[str] = ()) -> tuple[pd.DataFrame, int]:
+    """Return the replies of a shard that are to be judged, each with its prompt, and the number that are judged.
+
+    The replies are as `judged_texts` gives them to a judge.
+    """
     suite, _, model = part.names
     prompts = run.prompts(suite)[JUDGED_WITH]
-    replies = run.replies(suite, model, ["response", "finish_reason"])
-    judged = judgments_of(run, part, judge_id)
+    replies = judged_texts(run, run.replies(suite, model, REPLY), ids)
+    judged = judgments_of(run, part, ids)
     judged = judged[judged["instance_id"].isin(prompts["instance_id"])]
     done = judged[~(failed(judged) | judged["status"].isin(set(retry)))]
     return with_prompts(without(replies, done), prompts), len(done)
 
 
 def judgments_of(
-    run: Run, part: Partition, judge_id: str, columns: Sequence[str] = ("status", "reason")
+    run: Run, part: Partition, ids: JudgeIds, columns: Sequence[str] = ("status", "reason")
 ) -> pd.DataFrame:
     """Return a judge's verdicts on the present replies of a model to a suite."""
     suite, _, model = part.names
-    rows = part.read(columns)
-    return run.texts.present(rows[rows["judge_id"] == judge_id], suite, model)
+    return run.texts.present(judged_rows(run, part.read(columns), (suite, model), ids), suite, model)
 
 
 def failed(judged: pd.DataFrame) -> pd.Series:
@@ -75,7 +78,7 @@ def failed(judged: pd.DataFrame) -> pd.Series:
 
 def judged_frame(part: Part, said: pd.DataFrame) -> pd.DataFrame:
     """Return what a judge said as rows of the judgments table."""
-    return typed(said.assign(judge=part.partition.names[1], judge_id=part.judge.id), JUDGMENTS)
+    return typed(said.assign(judge=part.partition.names[1]), JUDGMENTS)
 
 
 def _parts(run: Run, entry: JudgeEntry, retry: Collection[str]) -> Iterator[Part]:
@@ -83,7 +86,7 @@ def _parts(run: Run, entry: JudgeEntry, retry: Collection[str]) -> Iterator[Part
         judge = study_judge(run, entry, suite)
         for model in run.judged_models(entry, suite.name):
             partition = run.judgments(suite.name, entry.name, model)
-            yield Part(judge, partition, *judge_todo(run, partition, judge.id, retry))
+            yield Part(judge, partition, *judge_todo(run, partition, judge.ids, retry))
 
 
 def _fill(run: Run, part: Part) -> int:
@@ -94,7 +97,7 @@ def _fill(run: Run, part: Part) -> int:
     made, total = 0, part.done + len(part.todo)
     sent, blank = _sent(run, part)
     with part.partition.writer() as writer, run.progress_bar(f"{judge} {model} {suite}", total, part.done) as bar:
-        for frame in _frames(part, sent, empty_rows(blank, judge, part.judge.id, run.params.empty)):
+        for frame in _frames(part, sent, empty_rows(blank, judge, part.judge.ids.whole, run.params.empty)):
             writer.append(frame)
             bar.update(len(frame))
             made += len(frame)
@@ -102,7 +105,7 @@ def _fill(run: Run, part: Part) -> int:
 
 
 def _frames(part: Part, sent: pd.DataFrame, blank: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the judgments of a part: those of empty replies first, which no judge is asked for."""
+    """Yield the judgments of a part: first those that no judge is asked for."""
     if len(blank):
         yield blank
     if len(sent):
@@ -111,6 +114,6 @@ def _frames(part: Part, sent: pd.DataFrame, blank: pd.DataFrame) -> Iterator[pd.
 
 
 def _sent(run: Run, part: Part) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the replies that the judge is asked about, and the empty ones that it is not."""
+    """Return the replies that the judge is asked about, and those that it is not: empty, or without an answer."""
     blank = unsent(part.todo, run.params.empty)
     return part.todo[~blank], part.todo[blank]

@@ -18,6 +18,7 @@ from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import REFUSALS, JudgeEntry
 from slmsafety.paths import data_path
 from slmsafety.pipeline.judge import judgments_of
+from slmsafety.pipeline.judged_texts import JudgeIds, standing_id
 from slmsafety.pipeline.judges import study_judge
 from slmsafety.pipeline.run import Run
 from slmsafety.records.files import read_text, write_atomic
@@ -62,10 +63,10 @@ class Mappings:
             for suite in self.run.suites_of(judge):
                 yield judge, suite
 
-    def fit(self, method: str, rows: pd.DataFrame) -> FittedMapping:
-        """Return a method fitted on a judge's ok rows of one suite: the reply's key, judge_id, status, raw_value."""
+    def fit(self, method: str, rows: pd.DataFrame, judge_id: str) -> FittedMapping:
+        """Return a method fitted on a judge's ok rows of one suite: the reply's key, status, raw_value."""
         truth = self._truth(rows) if METHODS[method].by_truth else None
-        return fit(method, _scores(rows), groups=rows["model"], harmful=truth, judge_id=str(rows["judge_id"].iloc[0]))
+        return fit(method, _scores(rows), groups=rows["model"], harmful=truth, judge_id=judge_id)
 
     def labelled(self, judgments: pd.DataFrame, every: pd.DataFrame) -> pd.DataFrame:
         """Return the judgments with the labels that mappings give; only rows of status ok get one.
@@ -94,6 +95,8 @@ class Mappings:
         refused = refusals(judgments)
         for (suite, name), rows in judgments[judgments["judge"].isin(self.judges)].groupby(["suite", "judge"]):
             truth = None if self.run.params.human_labels is None else self._truth(rows)
+            (entry,) = (entry for entry in self.run.suites if entry.name == suite)
+            keyed = self._ids(self.judges[str(name)], entry).whole
             for method in (name for name, about in METHODS.items() if about.span == PROBABILITY):
                 if METHODS[method].by_truth and (truth is None or truth.nunique() < 2):
                     continue
@@ -101,7 +104,7 @@ class Mappings:
                     continue
                 keys = {"judge": str(name), "suite": str(suite), "arm": method}
                 try:
-                    mapping = self.fit(method, rows)
+                    mapping = self.fit(method, rows, keyed)
                 except InputError as problem:  # as where harm does not rise with the score
                     failed = pd.DataFrame([{"model": POOLED, "n": 0, "missing": len(rows), "status": str(problem)}])
                     yield rows.iloc[:0].assign(arm=method), failed.assign(**keys)
@@ -135,7 +138,7 @@ class Mappings:
         path = own or data_path(str(judge.label_mapping), self.run.root)
         if own is not None and not own.exists():
             self._fit_own(judge, suite, own)
-        mapping, key = from_json(read_text(path), str(path)), self._judge_id(judge, suite)
+        mapping, key = from_json(read_text(path), str(path)), self._ids(judge, suite).whole
         if own is None and mapping.judge_id != key:
             raise InputError(
                 f"{path}: fitted on the scores of judge_id {mapping.judge_id}; judge '{judge.name}' on {suite.name} is "
@@ -152,12 +155,13 @@ class Mappings:
                 f"run: slmsafety collect {self.run.params.name} --stage judge"
             )
         try:
-            write_atomic(path, self.fit(str(judge.label_mapping), rows).to_json().encode())
+            fitted = self.fit(str(judge.label_mapping), rows, self._ids(judge, suite).whole)
+            write_atomic(path, fitted.to_json().encode())
         except InputError as problem:
             raise InputError(f"judge '{judge.name}' on {suite.name}: {problem}") from problem
 
-    def _judge_id(self, judge: JudgeEntry, suite: SuiteParams) -> str:
-        return study_judge(self.run, judge, suite).id
+    def _ids(self, judge: JudgeEntry, suite: SuiteParams) -> JudgeIds:
+        return study_judge(self.run, judge, suite).ids
 
     def _path(self, judge: JudgeEntry, suite: SuiteParams) -> Path | None:
         """Where the study's own mapping lies, by what it is fitted on; None where the entry gives a stored one."""
@@ -169,7 +173,7 @@ class Mappings:
         basis = {
             "arm": method,
             "version": VERSION,
-            "judge_id": self._judge_id(judge, suite),
+            "judge_id": standing_id(self.run, suite.name, models, self._ids(judge, suite)),
             "generations": made,
         }
         if METHODS[method].by_truth:
@@ -178,13 +182,12 @@ class Mappings:
 
     def _rows(self, judge: JudgeEntry, suite: SuiteParams) -> tuple[pd.DataFrame, int]:
         """A judge's rows on a suite, and how many of its replies are not judged yet."""
-        prompts, key = len(self.run.stored_prompts(suite.name)), self._judge_id(judge, suite)
+        prompts, key = len(self.run.stored_prompts(suite.name)), self._ids(judge, suite)
         frames, wanted = [], 0
         for model in self.run.judged_models(judge, suite.name):
             part = self.run.judgments(suite.name, judge.name, model)
             frames.append(judgments_of(self.run, part, key, ("status", "raw_value")))
-            replies = self.run.texts.wanted(suite.name, model)
-            wanted += prompts if replies is None else replies
+            wanted += self.run.texts.wanted(suite.name, model, prompts)
         return pd.concat(frames, ignore_index=True), wanted - sum(map(len, frames))
 
     def _apply(self, mapping: FittedMapping, rows: pd.DataFrame, refused: pd.Series) -> Any:

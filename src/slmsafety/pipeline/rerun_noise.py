@@ -21,7 +21,8 @@ from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE, judgments
 from slmsafety.models.source import pinned
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
-from slmsafety.pipeline.judges import judge_ids, study_judge
+from slmsafety.pipeline.judged_texts import REPLY, judged_texts, standing_id
+from slmsafety.pipeline.judges import all_judge_ids, study_judge
 from slmsafety.pipeline.run import JUDGED_WITH, Run, current, same_commit, with_prompts
 from slmsafety.records.files import write_atomic
 from slmsafety.records.ids import content_id
@@ -56,10 +57,16 @@ def noise_table(run: Run) -> pd.DataFrame:
     found = _read(run.folder)
     if found.empty:
         return found
-    ids, judges = run.generation_ids, judge_ids(run)
+    ids, judges = run.generation_ids, all_judge_ids(run)
+    made_by = {
+        (suite, model, judge): standing_id(run, suite, [model], by)
+        for (suite, judge), by in judges.items()
+        for model in run.sources
+    }
     keys = zip(found["suite"], found["model"], found["judge"], found["generation_id"], found["judge_id"], strict=True)
     mine = [
-        ids.get((suite, model)) == own and judges.get((suite, judge)) == by for suite, model, judge, own, by in keys
+        ids.get((suite, model)) == own and made_by.get((suite, model, judge)) == by
+        for suite, model, judge, own, by in keys
     ]
     return found[pd.Series(mine, dtype="bool")].reset_index(drop=True)
 
@@ -68,8 +75,9 @@ def measure_noise(run: Run, sample: int, suites: list[str]) -> None:
     """Make `sample` replies of each suite (`suites`, or all) and model again in every setting, and keep the rates.
 
     The settings are batches of 1, 8 and the study's size, in float32, bfloat16 and the study's dtype; the sample is
-    drawn from the finished replies with the study's seed. Models behind an endpoint are left out, which is printed.
-    Raises InputError for an unknown suite and when no reply is finished.
+    drawn with the study's seed from the finished replies, the first one to each prompt. Tokens that the study draws are
+    drawn again with the same random numbers: what changes is the arithmetic's. Models behind an endpoint are left out,
+    which is printed. Raises InputError for an unknown suite and when no reply is finished.
     """
     params = run.params
     if params.kind != "run":
@@ -124,10 +132,11 @@ def _sample(run: Run, name: str, model: str, sample: int) -> tuple[SuiteParams, 
     """Return a suite, some of the model's finished replies to it beside their prompts, and what names this sample."""
     (suite,) = (suite for suite in run.params.suites if suite.name == name)
     generation = run.generation_ids[name, model]
-    replies = current(run.responses(name, model).read(["response", "finish_reason"]), generation)
+    replies = current(run.responses(name, model).read(REPLY), generation)
+    replies = replies[replies["sample"] == 0]
     if replies.empty:
         return None
-    known_by = [study_judge(run, judge, suite).id for judge in _light(run, name)]
+    known_by = [_id(run, judge, suite, model) for judge in _light(run, name)]
     if not known_by:
         print(f"noise: {name} is left out, since no judge of it answers at once, without a model or an endpoint")
         return None
@@ -166,8 +175,8 @@ def _light(run: Run, suite: str) -> list[JudgeEntry]:
 def _rates(run: Run, loaded: LoadedModel, setting: Setting, again: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of noise.csv for a setting, one for each judge."""
     first = setting.replies
-    made = again.set_index("instance_id").loc[first["instance_id"], ["response", "finish_reason"]]
-    second = first.assign(response=made["response"].to_numpy(), finish_reason=made["finish_reason"].to_numpy())
+    made = again.set_index("instance_id").loc[first["instance_id"], REPLY]
+    second = first.assign(**{column: made[column].array for column in REPLY})
     texts = zip(first["response"], second["response"], strict=True)
     encode = loaded.tokenizer.encode
     starts = [same_start(*(encode(text, add_special_tokens=False) for text in pair)) for pair in texts]
@@ -177,15 +186,20 @@ def _rates(run: Run, loaded: LoadedModel, setting: Setting, again: pd.DataFrame)
     for judge in _light(run, setting.suite.name):
         verdicts = [_verdicts(run, setting.suite, judge, replies) for replies in (first, second)]
         judged = pairs.assign(judge=judge.name, verdict=verdicts[0], verdict_again=verdicts[1])
-        key = study_judge(run, judge, setting.suite).id
+        key = _id(run, judge, setting.suite, setting.model)
         frames.append(noise_rates(judged, _KEY).assign(judge_id=key, sample_id=setting.sample_id))
     device = json.loads(again["meta"].iloc[0])["device"]
     return pd.concat(frames).assign(seed=run.params.seed, device=device)[_COLUMNS]
 
 
+def _id(run: Run, entry: JudgeEntry, suite: SuiteParams, model: str) -> str:
+    return standing_id(run, suite.name, [model], study_judge(run, entry, suite).ids)
+
+
 def _verdicts(run: Run, suite: SuiteParams, entry: JudgeEntry, replies: pd.DataFrame) -> pd.Series:
     """Return what a judge says of each reply, as `noise_rates` takes it."""
-    judged = judgments(replies, study_judge(run, entry, suite).judge, "", run.params.empty)
+    asked = study_judge(run, entry, suite)
+    judged = judgments(judged_texts(run, replies, asked.ids), asked.judge, asked.ids.whole, run.params.empty)
     labels = read_labels(judged, run.params.empty).set_index("instance_id")
     column, names = (
         ("raw_value", {1: "right", 0: "wrong"}) if entry.name == MULTIPLE_CHOICE_JUDGE else ("label", LABELS)

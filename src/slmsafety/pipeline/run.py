@@ -134,13 +134,14 @@ class Run:
 
     def settings(self, suite: SuiteParams, model: str) -> GenerationSettings:
         """Return the generation settings of a suite and model, without what merely runs them."""
-        given = self.params.generation.model_dump(exclude={"batch_size", "memory_gb", "workers", "concurrency"})
+        running = {"batch_size", "memory_gb", "workers", "concurrency", "samples"}
+        given = self.params.generation.model_dump(exclude=running)
+        if given["seed"] is None:
+            given["seed"] = self.params.seed
         if suite.max_new_tokens is not None:
             given["max_new_tokens"] = suite.max_new_tokens
-        (own,) = (entry.template for entry in self.params.models if entry.id == model)
-        if own is not None:
-            given["template"] = own
-        return GenerationSettings(**given)
+        (entry,) = (entry for entry in self.params.models if entry.id == model)
+        return GenerationSettings(**given | entry.asking)
 
     def module(self, name: str) -> Plugin:
         """Return a module of the user's own, which is read once."""
@@ -163,6 +164,17 @@ class Run:
         """Return the prompts of a suite that have a text, which an imported one may lack."""
         prompts = self.stored_prompts(suite)
         return prompts[prompts["prompt"].fillna("").str.strip() != ""]
+
+    @property
+    def samples(self) -> int:
+        """How many replies every prompt gets in an own run."""
+        return self.params.generation.samples
+
+    def asked(self, suite: str) -> pd.DataFrame:
+        """Return this shard's prompts of a suite, a row for each reply that they get, numbered by `sample` from 0."""
+        prompts, samples = self.prompts(suite), range(self.samples)
+        repeated = prompts.loc[prompts.index.repeat(len(samples))].reset_index(drop=True)
+        return repeated.assign(sample=[*samples] * len(prompts))
 
     def replies(self, suite: str, model: str, columns: list[str]) -> pd.DataFrame:
         """Return this shard's present replies of a model to a suite, with some columns."""
@@ -194,7 +206,7 @@ def current(rows: pd.DataFrame, generation: str) -> pd.DataFrame:
 
 
 def without(rows: pd.DataFrame, done: pd.DataFrame) -> pd.DataFrame:
-    """Return the prompts, or replies of one model, of a suite that are not among those that are done."""
+    """Return the prompts of a suite, or the replies of one model to it, that are not among those that are done."""
     if "sample" not in rows:
         return rows[~rows["instance_id"].isin(done["instance_id"])]
     key = ["instance_id", "sample"]

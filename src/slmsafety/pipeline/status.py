@@ -12,6 +12,7 @@ from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.paths import data_path
 from slmsafety.pipeline.judge import failed, judgments_of
+from slmsafety.pipeline.judged_texts import NO_IDS, JudgeIds
 from slmsafety.pipeline.judges import study_judge
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
@@ -58,9 +59,9 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         yield from (_row(name, suite.name, "", done, readable) for name, done in _measured(run, suite.name, ""))
         for model in run.texts.models(suite.name):
             made = len(run.texts.present(run.responses(suite.name, model).read([]), suite.name, model))
-            there = run.texts.wanted(suite.name, model)
-            yield _row(replies, suite.name, model, made, total if there is None else made)
-            yield from _judged(run, suite, model, total if there is None else there)
+            there = run.texts.wanted(suite.name, model, total)
+            yield _row(replies, suite.name, model, made, there if run.params.kind == "run" else made)
+            yield from _judged(run, suite, model, there)
 
 
 def _judged(run: Run, suite: SuiteParams, model: str, total: int) -> Iterator[dict[str, Any]]:
@@ -71,7 +72,7 @@ def _judged(run: Run, suite: SuiteParams, model: str, total: int) -> Iterator[di
             row = _row(f"judge {part.names[1]}", suite.name, model, len(statuses), len(statuses))
             yield {**row, **_by_status(statuses)}
     for judge in (judge for judge in run.judges_of(suite) if model in run.judged_models(judge)):
-        judged = judgments_of(run, run.judgments(suite.name, judge.name, model), _known_id(run, judge, suite))
+        judged = judgments_of(run, run.judgments(suite.name, judge.name, model), _known_ids(run, judge, suite))
         wrong = int(failed(judged).sum())
         row = _row(f"judge {judge.name}", suite.name, model, len(judged) - wrong, total)
         yield {**row, "missing": total - len(judged), "failed": wrong, **_by_status(judged["status"])}
@@ -107,17 +108,17 @@ def _measured(run: Run, suite: str, model: str) -> Iterator[tuple[str, int]]:
             yield f"metric {metric.name}", len(run.texts.present(rows, suite, model) if model else rows)
 
 
-def _known_id(run: Run, judge: JudgeEntry, suite: SuiteParams) -> str:
-    """A judge's id; "" where its rubric's prompts are not to be had, which is printed: no row can be called its own."""
-    return run.once(("known id", judge.name, suite.name), lambda: _id_or_none(run, judge, suite))
+def _known_ids(run: Run, judge: JudgeEntry, suite: SuiteParams) -> JudgeIds:
+    """A judge's ids; none where its rubric's prompts are not to be had, which is printed: no row is called its own."""
+    return run.once(("known ids", judge.name, suite.name), lambda: _ids_or_none(run, judge, suite))
 
 
-def _id_or_none(run: Run, judge: JudgeEntry, suite: SuiteParams) -> str:
+def _ids_or_none(run: Run, judge: JudgeEntry, suite: SuiteParams) -> JudgeIds:
     try:
-        return study_judge(run, judge, suite).id
+        return study_judge(run, judge, suite).ids
     except InputError as error:
         print(f"judge {judge.name} on {suite.name}: {error}; what it has judged is not known here")
-        return ""
+        return NO_IDS
 
 
 def suite_files(run: Run) -> pd.DataFrame:

@@ -52,8 +52,8 @@ class Texts(Protocol):
     def replies(self, suite: str, model: str, columns: list[str]) -> pd.DataFrame:
         """Return the present replies of a model to a suite that have a text, with some columns."""
 
-    def wanted(self, suite: str, model: str) -> int | None:
-        """Return how many replies there are when the stages before judging are done; None: as many as prompts."""
+    def wanted(self, suite: str, model: str, prompts: int) -> int:
+        """Return how many replies to a suite of so many prompts there are when the stages before judging are done."""
 
     def readable(self) -> dict[str, int] | None:
         """Return how many prompts and replies have a text; None: all that the tables hold."""
@@ -119,25 +119,30 @@ class OwnTexts:
         """Return the replies under the present settings."""
         return self.present(self.responses(suite, model).read(columns), suite, model)
 
-    def wanted(self, suite: str, model: str) -> int | None:
-        """Return None: every prompt gets a reply."""
-        return None
+    def wanted(self, suite: str, model: str, prompts: int) -> int:
+        """Return as many as the parameters ask for."""
+        return prompts * self._run.samples
 
     def readable(self) -> dict[str, int] | None:
         """Return None: whatever was asked or made is a text."""
         return None
 
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
-        """Return the rows of the present generation_id."""
-        return rows[rows["generation_id"] == self.wording(suite, model)]
+        """Return the rows of the present generation_id, of as many samples as the parameters ask for."""
+        return rows[(rows["generation_id"] == self._generation(suite, model)) & (rows["sample"] < self._run.samples)]
 
     def wording(self, suite: str, model: str) -> str:
-        """Return the generation_id; none that a row has where the parameters do not name the suite and the model."""
-        return self._run.generation_ids.get((suite, model), "")
+        """Return the generation_id, or a hash of it and of the number of samples where that is above 1."""
+        generation, samples = self._generation(suite, model), self._run.samples
+        return generation if samples == 1 else content_id({"generation": generation, "samples": samples})
 
     def notes(self, suite: str, model: str) -> str:
         """Return the generation_id."""
-        return self.wording(suite, model)
+        return self._generation(suite, model)
+
+    def _generation(self, suite: str, model: str) -> str:
+        """The generation_id; none that a row has where the parameters do not name the suite and the model."""
+        return self._run.generation_ids.get((suite, model), "")
 
     def parts(self, table_name: str) -> list[Partition]:
         """Return the partitions below the study's folder."""
@@ -160,12 +165,18 @@ class OwnTexts:
         return self._run.params.kind == "run"
 
     def rows(self, part: Partition, columns: list[str], ids: Mapping[str, str]) -> pd.DataFrame:
-        """Return the rows with the ids and the present generation_id."""
-        return _with_ids(part.read(columns), self._ids(part, ids))
+        """Return the rows with the ids, and of present replies."""
+        rows = _with_ids(part.read(columns), self._ids(part, ids))
+        return rows[rows["sample"] < self._run.samples] if self._drawn(part) else rows
 
     def count(self, part: Partition, ids: Mapping[str, str]) -> int:
-        """Return how many rows have the ids, reading little more than those."""
-        return part.count(**self._ids(part, ids))
+        """Return how many rows `rows` would give, reading little more than the ids."""
+        return len(self.rows(part, ["sample", *ids], ids)) if self._drawn(part) else part.count(**self._ids(part, ids))
+
+    def _drawn(self, part: Partition) -> bool:
+        """Whether a partition may hold more samples of the present generation than the parameters ask for."""
+        drawn = self.made_here(part) and self._run.params.generation.temperature > 0
+        return drawn and "sample" in part.table.key
 
     def record(self) -> dict[str, Any]:
         """Return the ids and sources of the replies."""
@@ -180,7 +191,7 @@ class OwnTexts:
         if not self.made_here(part) or "generation_id" not in part.table.key:
             return dict(ids)
         # A metric of prompts has no model and no generation.
-        own = self.wording(named["suite"], named["model"]) if named["model"] else ""
+        own = self._generation(named["suite"], named["model"]) if named["model"] else ""
         return {"generation_id": own, **ids}
 
 
@@ -239,15 +250,16 @@ class ImportedTexts:
         rows = self.responses(suite, model).read([*columns, "response"])
         return rows[rows["response"].notna()]
 
-    def wanted(self, suite: str, model: str) -> int | None:
+    def wanted(self, suite: str, model: str, prompts: int) -> int:
         """Return the replies with a text to a prompt with a text."""
         replies = self.replies(suite, model, [])
         return int(replies["instance_id"].isin(self._run.readable_prompts(suite)["instance_id"]).sum())
 
     def readable(self) -> dict[str, int]:
         """Return how many prompts and replies the sources have a text of."""
-        prompts = sum(len(self._run.readable_prompts(suite.name)) for suite in self.suites)
-        return {"prompts": prompts, "replies": sum(self.wanted(*pair) or 0 for pair in self._pairs)}
+        prompts = {suite.name: len(self._run.readable_prompts(suite.name)) for suite in self.suites}
+        replies = sum(self.wanted(suite, model, prompts[suite]) for suite, model in self._pairs)
+        return {"prompts": sum(prompts.values()), "replies": replies}
 
     def present(self, rows: pd.DataFrame, suite: str, model: str) -> pd.DataFrame:
         """Return the rows whose reply the import holds with the same text."""

@@ -22,6 +22,8 @@ STATUSES = (
 FINISH_REASONS = ("stop", "length", "empty", "blocked", "error")
 CAUSES = ("", "refusal", "partial", "complies", "degenerate", "off_topic", "cut", "other_language", "unsure")
 EXPECTED = ("refuse", "answer")
+UNKNOWN_LANGUAGE = "und"
+"""The language of a text that tells none, and of one that nobody asked for its language; others are ISO 639-1."""
 
 
 class Default(NamedTuple):
@@ -87,10 +89,11 @@ PROMPTS = Table(
     "prompts",
     PROMPT_KEY,
     dict.fromkeys(
-        (*PROMPT_KEY, "prompt", "category", "subcategory", "expected", "group", "suite_revision", "meta"), "text"
+        (*PROMPT_KEY, "prompt", "language", "category", "subcategory", "expected", "group", "suite_revision", "meta"),
+        "text",
     ),
     ("suite",),
-    defaults={"group": Default("instance_id")},
+    defaults={"group": Default("instance_id"), "language": Default("instance_id", constant=UNKNOWN_LANGUAGE)},
 )
 # `answer_start` and `answer_end` are the characters of the part that answers; missing where the whole reply does.
 RESPONSES = Table(
@@ -110,7 +113,7 @@ RESPONSES = Table(
     defaults={
         **_ONE_SAMPLE,
         **dict.fromkeys(("answer_start", "answer_end"), Default("instance_id", constant=pd.NA)),
-        "language": Default("instance_id", constant="und"),
+        "language": Default("instance_id", constant=UNKNOWN_LANGUAGE),
     },
 )
 JUDGMENTS = Table(

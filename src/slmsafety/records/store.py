@@ -102,6 +102,19 @@ class Partition:
             rows = self._read_parquet(list(ids))
         return int((rows[list(ids)] == pd.Series(ids, dtype="str")).all(axis=1).sum())
 
+    def has_values(self, column: str) -> bool:
+        """Return whether any row may have a value in a column: False where the finished rows' file says that none has.
+
+        Little more than that file's end is read, so that rows of no use need not be.
+        """
+        if self._journals() or not self.parquet.exists():
+            return bool(self._journals())
+        with self._finished() as file:
+            place = file.schema_arrow.get_field_index(column)
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            counts = [(group.num_rows, group.column(place).statistics) for group in groups] if place >= 0 else []
+        return any(held is None or held.null_count != rows for rows, held in counts)
+
     def torn(self) -> int:
         """Return how many journals end in a torn record; its rows, never reported as finished, will be made again."""
         return sum(read_journal(path)[1] for path in self._journals())

@@ -15,6 +15,9 @@ ENOUGH = 10
 FAR = 3
 """A model that moves so many ranks moves far; a suite of as many models has no such move."""
 
+SHOWN = 5
+"""Models that a sentence names at most."""
+
 _NO_NOISE = {
     "published": "the paper prints none",
     "imported": "its replies were made elsewhere and cannot be made again",
@@ -90,6 +93,40 @@ def ranked_first(ranked: pd.DataFrame) -> list[str]:
     first = many[many["rank"] == many.groupby("suite_title")["rank"].transform("min")]
     best = "; ".join(f"{title}: {', '.join(names)}" for title, names in first.groupby("suite_title")["model_name"])
     return [f"Ranked first by the mean score: {best}."] if best else []
+
+
+def other_languages(outcomes: pd.DataFrame) -> list[str]:
+    """Count the replies in another language than their prompt, and name the models of which that is not known.
+
+    Parameters
+    ----------
+    outcomes : DataFrame
+        A row a suite and model: model_name, n_other_language (int, replies; missing where the language of no reply is
+        known) and n (replies with a label). Without the column nothing is told.
+
+    Returns
+    -------
+    list of str
+        The sentences; none where all replies are in the language of their prompts.
+    """
+    if "n_other_language" not in outcomes:
+        return []
+    asked = outcomes[outcomes["ar"].notna() | outcomes["n_other_language"].notna()]
+    by_model = asked.groupby("model_name", sort=False)["n_other_language"]
+    sums = by_model.sum()[by_model.sum() > 0].sort_values(ascending=False, kind="stable")
+    unknown = by_model.count()[lambda known: known == 0].index
+    each = ", ".join(f"{name} {count:,}" for name, count in sums.head(SHOWN).items())
+    told = [f"Replies in another language than their prompt: {sums.sum():,} ({each}{_more(len(sums))})."]
+    names = f"{', '.join(unknown[:SHOWN])}{_more(len(unknown))}"
+    why = "their replies tell none, or were made before it was recorded"
+    return [
+        *(told if len(sums) else []),
+        *([f"Language of replies not known: {names}; {why}."] if len(unknown) else []),
+    ]
+
+
+def _more(count: int) -> str:
+    return f" and {counted(count - SHOWN, 'other model')}" if count > SHOWN else ""
 
 
 def rank_agreement(pairs: pd.DataFrame) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from slmsafety.analysis.drivers.associations import is_constant, prompt_ambiguity
 from slmsafety.analysis.drivers.model_metadata import metadata_correlations, model_groups, pooled
 from slmsafety.analysis.outcomes import tells_refusals
-from slmsafety.analysis.rankings import size_steps
+from slmsafety.analysis.rankings import of_models, size_steps
 from slmsafety.params.study import StudyParams
 from slmsafety.records.schema import AMBIGUOUS
 from slmsafety.study.judge_comparisons import Comparisons
@@ -75,7 +75,7 @@ def capabilities(study: StudyRows) -> frozenset[str]:
         "rates": len(rated) > 0,
         "ranked": bool(rated.groupby("suite").size().gt(1).any()),
         "common_models": _common_models(scores),
-        "sized_family": bool(size_steps(scores)["change"].notna().any()),
+        "sized_family": bool(size_steps(of_models(scores))["change"].notna().any()),
         "metrics": metrics,
         "prompt_rates": _prompt_rates(harm),
         "both_kinds": both_kinds,

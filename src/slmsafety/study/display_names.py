@@ -46,12 +46,17 @@ def printed_sizes(titles: Mapping[str, str]) -> pd.DataFrame:
 def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
     """Return the cards indexed by model id, with what a study's own models say of themselves.
 
-    A model without card has only that, and its id as name and family where it does not give them.
+    A model that names a card has the card's row, under its own id as name where it gives none. A model without card has
+    only what it says, and its id as name and family where it does not say them.
     """
     cards = load_cards().set_index("id")
+    cards["card"] = cards.index.to_series()
     for model in models:
-        if model.id not in cards.index:
-            cards.loc[model.id, ["name", "family"]] = model.id
+        if model.card is not None and model.id != model.card:
+            cards.loc[model.id] = cards.loc[model.card]
+            cards.loc[model.id, ["name", "card"]] = model.id, model.card
+        elif model.id not in cards.index:
+            cards.loc[model.id, ["name", "family", "card"]] = model.id
         for key in ("name", "family", "year", "params_m", "base_or_tuned"):
             if getattr(model, key) is not None:
                 cards.loc[model.id, key] = getattr(model, key)
@@ -59,10 +64,10 @@ def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
 
 
 def with_names(frame: pd.DataFrame, titles: dict[str, str], cards: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with suite_title where it has a suite, and model_name, family and params_m where it has a model.
+    """Return the frame with display names: suite_title of a suite; model_name, family, card and params_m of a model.
 
     `cards` come from `named_cards`. A suite without title and a model without card keep their ids as names; params_m
-    (millions) is nan then.
+    (millions) is nan then. `card` is the id of whose model a system's is: systems with one card are one model.
     """
     result = frame.copy()
     if "suite" in frame:
@@ -72,5 +77,6 @@ def with_names(frame: pd.DataFrame, titles: dict[str, str], cards: pd.DataFrame)
         models = frame["model"].to_numpy()
         result["model_name"] = cards["name"].where(cards["name"].notna(), models).to_numpy()
         result["family"] = cards["family"].where(cards["family"].notna(), models).to_numpy()
+        result["card"] = cards["card"].where(cards["card"].notna(), models).to_numpy()
         result["params_m"] = cards["params_m"].to_numpy(float)
     return result

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from slmsafety import published
-from slmsafety.analysis.bbq import accuracy_table, bias_table
+from slmsafety.analysis.bbq import accuracy_table, bias_table, exact_scores
 from slmsafety.analysis.outcomes import outcomes
 from slmsafety.errors import InputError, unknown
 from slmsafety.importers.human_labels import read_human_labels
@@ -35,6 +35,7 @@ from slmsafety.study.first_judge import of_first_judge, say_who_judged
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.measured import makers, perplexity_notes, with_maker
 from slmsafety.study.reference_distributions import Distributions, distributions
+from slmsafety.study.reply_languages import with_languages
 from slmsafety.study.tables import StudyTables, hashes
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
 
@@ -170,8 +171,8 @@ class Study:
 
     def metric_tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """Return prompt_metrics, reply_metrics (perplexity beside its model) and own_metrics, which may be empty."""
-        named = (with_maker(self.table(name), self.run) for name in ("prompt_metrics", "reply_metrics"))
-        return *named, self._tables.read("own_metrics")
+        of_prompts, of_replies = (with_maker(self.table(f"{kind}_metrics"), self.run) for kind in ("prompt", "reply"))
+        return of_prompts, of_replies, self._tables.read("own_metrics")
 
     def metric_notes(self) -> list[str]:
         """Return what to know of the model that perplexities are of (`measured.perplexity_notes`)."""
@@ -243,12 +244,11 @@ class Study:
         Returns
         -------
         DataFrame
-            A row a suite and model: n (replies with a label), hcr, ar, srr and mean (0 to 1, nan without a label),
-            prompts (theirs), n_<status> (rows that ended so) as `analysis.outcomes.outcomes` gives them; suite_title,
-            model_name, family (str; a model without a card keeps its id) and params_m (millions of parameters, nan
-            where not known).
+            A row a suite and model: the columns of `analysis.outcomes.outcomes`; but for printed rates those of
+            `reply_languages.other_languages`; suite_title, model_name, family (str; a model without a card keeps its
+            id) and params_m (millions of parameters, nan where not known).
         """
-        frame = published.outcomes() if self.printed_only else outcomes(self.labels())
+        frame = published.outcomes() if self.printed_only else with_languages(self, outcomes(self.labels()))
         return self.named(frame)
 
     def accuracies(self) -> pd.DataFrame:
@@ -269,12 +269,8 @@ class Study:
 
     def scores(self) -> pd.DataFrame:
         """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""
-        choice = self.accuracies()
-        choice = choice[choice["reading"] == "exact"].drop(columns="reading")
-        if choice.empty:
-            return self.outcomes()
-        counts = {"mean": choice["accuracy"], "n_ok": choice["n"], "n_empty_response": choice["empty"]}
-        return pd.concat([self.outcomes(), choice.assign(**counts)], ignore_index=True)
+        choice = exact_scores(self.accuracies())
+        return self.outcomes() if choice.empty else pd.concat([self.outcomes(), choice], ignore_index=True)
 
     def suite_files(self) -> pd.DataFrame:
         """Return what each of the study's suites loads from, or why it does not load (`status.suite_files`)."""

@@ -10,11 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from slmsafety.pipeline.imported_texts import check_asked
-from slmsafety.pipeline.judges import judge_ids
+from slmsafety.pipeline.judged_texts import NO_IDS, judged_rows
+from slmsafety.pipeline.judges import all_judge_ids
 from slmsafety.pipeline.measure import own_metrics
 from slmsafety.pipeline.run import Run
 from slmsafety.records.ids import file_sha256
-from slmsafety.records.schema import TABLES, Table, typed
+from slmsafety.records.schema import JUDGMENTS, TABLES, Table, typed
 from slmsafety.records.store import Partition
 
 # Long texts are read when they are asked for, and not kept.
@@ -50,6 +51,8 @@ class StudyTables:
         """Return the number of rows of a table under the present settings, reading little more than their ids."""
         if name in self._kept:
             return len(self._kept[name])
+        if name == JUDGMENTS.name:  # which of them count depends on their replies
+            return sum(len(self._rows(part, list(part.table.key))) for part in self._counted(name))
         return sum(self._run.texts.count(part, self._ids(part)) for part in self._counted(name))
 
     def any(self, name: str) -> bool:
@@ -67,10 +70,16 @@ class StudyTables:
 
     def _rows(self, part: Partition, columns: list[str]) -> pd.DataFrame:
         """The rows of a partition that the study's ids name, about present texts."""
-        return self._run.texts.rows(part, columns, self._ids(part))
+        run = self._run
+        rows = run.texts.rows(part, columns, self._ids(part))
+        if part.table is not JUDGMENTS or not run.texts.made_here(part):
+            return rows
+        suite, judge, model = part.names
+        ids = run.once(("judge_ids",), lambda: all_judge_ids(run)).get((suite, judge), NO_IDS)
+        return judged_rows(run, rows, (suite, model), ids)
 
     def _ids(self, part: Partition) -> dict[str, str]:
-        """The ids of the study's own work in a partition, by column, beside those of the texts; else none."""
+        """The ids of the study's own measures in a partition, by column, beside those of the texts; else none."""
         run, named = self._run, dict(zip(part.table.files, part.names, strict=True))
         ids: dict[str, str] = {}
         if not run.texts.made_here(part):
@@ -80,9 +89,6 @@ class StudyTables:
         if "metric_id" in part.table.key:
             own = [metric.id for metric in own_metrics(run) if metric.name == named["metric"]]
             ids["metric_id"] = own[0] if own else ""
-        if "judge_id" in part.table.key:
-            judges = run.once(("judge_ids",), lambda: judge_ids(run))
-            ids["judge_id"] = judges.get((named["suite"], named["judge"]), "")
         return ids
 
 

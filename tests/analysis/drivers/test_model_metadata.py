@@ -57,6 +57,17 @@ def test_simple_safety_tests_stay_out_of_pooled_rates_as_in_table_a1():
     assert pooled(frame, {"sst": 100}).isna().all(axis=None) and pooled(frame, {}).isna().all(axis=None)
 
 
+def test_systems_of_one_card_are_one_model_with_the_means_of_their_rates():
+    """They share every feature: six systems of two cards give no correlation over six models."""
+    frame = outcome_frame([(1, 1, 2), (0, 1, 0), (1, 3, 0), (0, 0, 1)], "s")
+    got = pooled(frame.assign(card=["a", "a", "b", "m3"]), {"s": 4})
+    assert got.index.tolist() == ["a", "b", "m3"] and got.index.name == "model"
+    assert got["ar"].tolist() == pytest.approx([(0.25 + 1) / 2, 0.75, 0])
+    assert got["mean"].tolist() == pytest.approx([(0.625 + 0.5) / 2, 0.375, 1])
+    features = pd.DataFrame({"x": [1.0, 2, 3]}, index=["a", "b", "m3"])
+    assert metadata_correlations(features, got)["n"].item() == 3
+
+
 def test_pooled_of_nothing():
     got = pooled(outcome_frame([(1, 1, 1)]).iloc[:0], WEIGHTS)
     assert got.empty and list(got.columns) == ["ar", "mean"]

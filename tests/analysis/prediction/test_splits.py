@@ -115,3 +115,14 @@ def test_the_rule_by_hand():
     assert held_out_models(models) == ["m2", "m8"]
     assert held_out_models(models.head(1)) == []
     assert held_out_models(models.tail(2).assign(tuned=np.nan, params_m=np.nan)) == ["m8"]
+
+
+def test_the_systems_of_a_card_are_unseen_together():
+    """A system whose model has trained in another system is no unseen model."""
+    cards = [f"m{n // 3}" for n in range(15)]
+    models = pd.DataFrame({"family": cards, "params_m": [1 + n // 3 for n in range(15)], "tuned": 1, "card": cards})
+    models.index = pd.Index([f"s{n:02}" for n in range(15)])
+    assert held_out_models(models) == ["s06", "s07", "s08"]
+    assert held_out_models(models[models["card"] == "m1"]) == [], "one model: none is left to train"
+    alone = models.drop_duplicates("card")
+    assert held_out_models(alone.assign(card=alone.index)) == held_out_models(alone.drop(columns="card"))

@@ -20,7 +20,8 @@ def pooled(outcomes: pd.DataFrame, weights: dict[str, int]) -> pd.DataFrame:
     """Return ar and mean per model, pooled over the suites in `weights` but `NOT_POOLED` by their prompt counts.
 
     A model that lacks one of those suites has nan: rates over different suites are not comparable. So has every model
-    where no suite is left.
+    where no suite is left. Where `outcomes` has a column `card`, the systems of one card are one model, named by the
+    card: its rates are the means of theirs, since they share every feature and are no models of their own.
     """
     suites = [suite for suite in weights if suite != NOT_POOLED]
     counts = np.array([weights[suite] for suite in suites], float)
@@ -30,7 +31,11 @@ def pooled(outcomes: pd.DataFrame, weights: dict[str, int]) -> pd.DataFrame:
         for name in ("ar", "mean")
     }
     found = pd.DataFrame({name: table.astype(float) @ shares for name, table in tables.items()})
-    return found if suites else found.assign(ar=np.nan, mean=np.nan)
+    found = found if suites else found.assign(ar=np.nan, mean=np.nan)
+    if "card" not in outcomes:
+        return found
+    cards = outcomes.drop_duplicates("model").set_index("model")["card"].reindex(found.index)
+    return found.groupby(cards.rename("model").to_numpy()).mean().rename_axis("model")
 
 
 def metadata_correlations(features: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:

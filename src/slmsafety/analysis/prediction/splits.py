@@ -79,7 +79,16 @@ def held_out_models(models: pd.DataFrame) -> list[str]:
     models are cut into as many runs of equal length as there are to choose, and each run gives one: of a family not
     chosen yet, then the one that keeps the share of tuned models nearest to that of all, then the one nearest to the
     run's middle, then the first by name. The paper names neither its six nor its rule (section 4.2).
+
+    Where `models` has a column `card`, the systems of one card are one model, seen or unseen together.
     """
+    if "card" not in models:
+        return _held_out(models)
+    chosen = _held_out(models.drop_duplicates("card").set_index("card"))
+    return [str(model) for card in chosen for model in models.index[models["card"] == card]]
+
+
+def _held_out(models: pd.DataFrame) -> list[str]:
     if len(models) < 2:
         return []
     ordered = models.rename_axis("model").reset_index().sort_values(["params_m", "model"], ignore_index=True)

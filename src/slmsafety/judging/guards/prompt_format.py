@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
 from slmsafety.judging.slots import check_slots, fill
+from slmsafety.models.chat import chat_text
 
 # Prompt and reply -> the whole text that a judge reads.
 Layout = Callable[[str, str], str]
@@ -57,7 +58,10 @@ def chat_layout(tokenizer: PreTrainedTokenizerBase) -> Layout:
 
     def write(prompt: str, reply: str) -> str:
         turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
-        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+        try:
+            return chat_text(tokenizer, turns)
+        except InputError as error:
+            raise InputError(f"{tokenizer.name_or_path}: {error}") from error
 
     return write
 

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 
 from slmsafety.judging.llm.cost import Budget, request_tokens
-from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
+from slmsafety.judging.llm.judge import JudgeRun, LlmJudge, filed
 from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, files
 from slmsafety.models.client import Request
-from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed, with_sample
+from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Batching:
     Parameters
     ----------
     folder : Path
-        The folder of the notes, one for every judge_id and generation_id.
+        The folder of the notes, one for every judge and generation_id.
     every : DataFrame or None
         All rows that a batch of an earlier run may hold; None: those that are asked for. What comes back for a row that
         is not asked for any more is paid, and kept.
@@ -53,8 +53,9 @@ class BatchRun(JudgeRun):
         super().__init__(judge, rows if batching.every is None else batching.every, judge_id, budget)
         self._batches, self._batching = Batches(judge.endpoint, batching.folder), batching
         self._index = {self._name(index): index for index in range(len(self._rows))}
-        asked = set(with_sample(rows)[list(REPLY_KEY)].itertuples(index=False, name=None))
-        keys = self._rows[list(REPLY_KEY)].itertuples(index=False, name=None)
+        key = [*REPLY_KEY, "judge_id"]
+        asked = set(filed(rows, judge_id)[key].itertuples(index=False, name=None))
+        keys = self._rows[key].itertuples(index=False, name=None)
         self._asked = [name for name, key in zip(self._index, keys, strict=True) if key in asked]
 
     def send(self) -> dict[str, list[str]]:

@@ -54,10 +54,9 @@ class LlmJudge:
         asked = {"messages": self.rubric.messages(row), "temperature": 0, "max_tokens": self.rubric.max_tokens}
         return {**self.request, **asked}
 
-    def judgment(self, row: dict[str, Any], judge_id: str, answer: Completion | Failure, price: str) -> dict[str, Any]:
-        """Return the judgments row of a finished call."""
-        keys = {key: row[key] for key in REPLY_KEY}
-        frame = {**keys, "judge_id": judge_id, "judge": self.name}
+    def judgment(self, row: dict[str, Any], answer: Completion | Failure, price: str) -> dict[str, Any]:
+        """Return the judgments row of a finished call about a row that has its judge_id."""
+        frame = {**{key: row[key] for key in (*REPLY_KEY, "judge_id")}, "judge": self.name}
         if isinstance(answer, Failure):
             status = _NO_ERROR.get(answer.reason, "error")
             meta = {"attempts": answer.attempts, "base_url": self.endpoint.base_url}
@@ -86,6 +85,12 @@ class LlmJudge:
         }
 
 
+def filed(rows: pd.DataFrame, judge_id: str) -> pd.DataFrame:
+    """Return rows with `sample` and with `judge_id`, where they have none of their own."""
+    rows = with_sample(rows)
+    return rows if "judge_id" in rows else rows.assign(judge_id=judge_id)
+
+
 class JudgeRun:
     """The frames of a run, and how its calls ended: iterate it once, then read `statuses`, `attempts`, `stopped`.
 
@@ -94,11 +99,14 @@ class JudgeRun:
     """
 
     def __init__(self, judge: LlmJudge, rows: pd.DataFrame, judge_id: str, budget: Budget) -> None:
-        """Take the rows still to be judged: the keys, prompt, response, expected and meta (of the prompt)."""
+        """Take the rows still to be judged: the keys, prompt, response, expected and meta (of the prompt).
+
+        `judge_id` is that of rows that have no column of this name.
+        """
         self.statuses: Counter[str] = Counter()
         self.attempts = 0
         self.stopped = False
-        self._judge, self._rows, self._id, self._budget = judge, with_sample(rows), judge_id, budget
+        self._judge, self._rows, self._budget = judge, filed(rows, judge_id), budget
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does."""
@@ -117,7 +125,7 @@ class JudgeRun:
     def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
         self.attempts += answer.attempts
         self._budget.settle(self._name(index), *_used(answer))
-        row = self._judge.judgment(self._of(index), self._id, answer, str(self._budget.price or ""))
+        row = self._judge.judgment(self._of(index), answer, str(self._budget.price or ""))
         self.statuses[row["status"]] += 1
         return row
 
@@ -125,7 +133,7 @@ class JudgeRun:
         """The name of a row's call, in a budget and in a batch."""
         row = self._of(index)
         named = {key: row[key] for key in REPLY_KEY if key != "sample" or row[key]}  # a batch from before `sample`
-        return custom_id((*map(str, named.values()), self._id))
+        return custom_id((*map(str, named.values()), row["judge_id"]))
 
     def _of(self, index: int) -> dict[str, Any]:
         return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}
