@@ -98,7 +98,7 @@ class _Hub(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         repository = "/".join(self.path.removeprefix("/api/models").split("/")[1:3]).partition("?")[0]
-        status, headers = ANSWERS[repository]
+        status, headers = ANSWERS.get(repository, (404, {}))
         self.send_response(status)
         for name, value in {**headers, "Content-Length": "0"}.items():
             self.send_header(name, value)

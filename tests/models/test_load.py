@@ -26,7 +26,9 @@ from slmsafety.models.load import load_causal_lm
 from slmsafety.models.source import Source
 for revision in (None, "v1", sys.argv[1]):
     print(load_causal_lm(Source(hub="someone/tiny", revision=revision)).revision)
-for source in (Source(hub="someone/absent"), Source(hub="someone/tiny", revision="v2")):
+for source in (
+    Source(hub="someone/absent"), Source(hub="someone/tiny", revision="v2"), Source(hub="someone/adapted")
+):
     try:
         load_causal_lm(source)
     except InputError as error:
@@ -191,6 +193,11 @@ def test_hub_id_is_loaded_at_the_commit_that_is_recorded(tiny_gguf: Path, cache:
     for name in ("main", "v1"):
         (repository / "refs" / name).write_text(COMMIT)
     (repository / "snapshots" / COMMIT).symlink_to(from_gguf(tiny_gguf))
+    adapted = tmp_path / "hub" / "models--someone--adapted"
+    (adapted / "refs").mkdir(parents=True)
+    (adapted / "refs" / "main").write_text(COMMIT)
+    shutil.copytree(from_gguf(tiny_gguf), adapted / "snapshots" / COMMIT)
+    (adapted / "snapshots" / COMMIT / "adapter_config.json").write_text('{"base_model_name_or_path": "a/base"}')
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, "-c", FROM_HUB, COMMIT], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -198,9 +205,10 @@ def test_hub_id_is_loaded_at_the_commit_that_is_recorded(tiny_gguf: Path, cache:
     assert lines[:3] == [COMMIT] * 3
     assert lines[3].startswith("hub id someone/absent, revision main: cannot be loaded (")
     assert lines[4].startswith("hub id someone/tiny, revision v2: cannot be loaded (")
-    for line in lines[3:]:
+    assert lines[5].startswith("hub someone/adapted: is an adapter of a/base (adapter_config.json)")
+    for line in lines[3:5]:
         assert f"HF_HUB_OFFLINE is set, and it is not in the cache ({tmp_path / 'hub'}; " in line
-    assert len(lines) == 5
+    assert len(lines) == 6
 
 
 def _without(folder: Path, *names: str) -> None:

@@ -16,9 +16,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from tiny_models import write_model
 
 from slmsafety.errors import InputError
 from slmsafety.params.study import load_params
+from slmsafety.pipeline.generate import generate_replies
+from slmsafety.pipeline.run import Run
 from slmsafety.records.schema import TABLES
 from slmsafety.records.store import read_table
 from slmsafety.study import Study
@@ -118,7 +121,9 @@ def test_batch_size_is_no_new_work(whole):
     assert other.complete()
 
 
-def test_a_hub_model_that_has_changed_since_is_not_mixed_in(root, smollm2, monkeypatch):
+@pytest.mark.parametrize("revision", [None, "main"])
+def test_a_hub_model_that_has_changed_since_is_not_mixed_in(root, smollm2, monkeypatch, revision):
+    """A branch moves as well as what no revision is given of."""
     commits = ["a" * 40, "a" * 40, "b" * 40]
 
     def load(source, *, dtype):
@@ -127,7 +132,8 @@ def test_a_hub_model_that_has_changed_since_is_not_mixed_in(root, smollm2, monke
 
     monkeypatch.setattr("slmsafety.models.load.load_causal_lm", load)
     suites = [{"name": "demo_direct", "limit": 4}]
-    study = Study.load({"name": "moved", **SMALL, "suites": suites, "models": [{"id": "tiny", "hub": "someone/tiny"}]})
+    entry = {"id": "tiny", "hub": "someone/tiny", **({"revision": revision} if revision else {})}
+    study = Study.load({"name": f"moved-{revision}", **SMALL, "suites": suites, "models": [entry]})
     study.collect(["prompts", "generate"])
     path = study.folder / "responses/demo_direct/tiny.parquet"
     for _ in range(2):
@@ -139,6 +145,22 @@ def test_a_hub_model_that_has_changed_since_is_not_mixed_in(root, smollm2, monke
             study.collect(["generate"])
             assert len(pd.read_parquet(path)) == 4
     assert len(pd.read_parquet(path)) == 2
+
+
+def test_a_folder_that_changes_while_a_run_is_at_work_is_not_mixed_in(root, tmp_path):
+    """Its id was taken from other files: rows would stand under the id of another model."""
+    folder = write_model(tmp_path / "words")
+    suites, models = [{"name": "demo_direct", "limit": 2}], [{"id": "words", "folder": str(folder)}]
+    study = Study.load({"name": "changed", **SMALL, "suites": suites, "models": models})
+    study.collect(["prompts"])
+    run = Run(study.params, root)
+    assert len(run.generation_ids) == 1
+    (folder / "generation_config.json").write_text('{"eos_token_id": 3}')
+    with pytest.raises(InputError, match="model 'words': its files changed while this run was at work; run again"):
+        list(generate_replies(run))
+    assert not list(study.folder.glob("responses/**/*.parquet"))
+    study.collect(["generate"])
+    assert len(study.table("responses")) == 2
 
 
 def test_stages_run_alone_and_say_what_they_miss(root):

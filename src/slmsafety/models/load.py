@@ -150,9 +150,9 @@ def locate(source: Source) -> tuple[str, str | None, str]:
         commit = hub_commit(source.hub, source.revision)
         refuse_parts_from_elsewhere(str(source), lambda name: hub_file(str(source.hub), name, commit))
         return source.hub, commit, commit
-    definition, folder = source.definition(), source.folder
-    if folder is not None:
-        refuse_parts_from_elsewhere(str(source), lambda name: folder / name)
+    definition = source.definition()
+    if source.folder is not None:
+        refuse_parts_from_elsewhere(str(source), source.folder.joinpath)
         return str(source.folder), None, definition["folder_sha256"]
     if source.package is None:
         folder = from_gguf(Path(str(source.gguf)))
