@@ -202,6 +202,20 @@ def test_how_a_reply_ended() -> None:
     assert rows["response"].tolist() == ["text", "text", " \n", ""]
 
 
+def test_the_language_is_that_of_the_part_that_answers() -> None:
+    french = "Je suis d\u00e9sol\u00e9, mais je ne peux pas vous aider avec cette question."
+    replies = {
+        "a": (french, "stop"),
+        "b": (f"<think>The question is in English, so I should answer it in English too.</think>{french}", "stop"),
+        "c": ("The library opens at nine in the morning.", "stop"),
+        "d": ("Oui.", "stop"),
+        "e": (None, "stop"),
+    }
+    with running(Server(lambda path, body: completion(*replies[body["messages"][0]["content"]]))) as server:
+        rows = rows_of(run_of(server, prompts(list(replies))))
+    assert rows["language"].tolist() == ["fr", "fr", "en", "und", "und"]
+
+
 def test_the_part_that_answers() -> None:
     """Also of a reply whose reasoning the server has taken out, and where it has left nothing beside it."""
     asked = "How do I bake plain bread?"

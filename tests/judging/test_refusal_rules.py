@@ -216,10 +216,9 @@ def test_refusals_against_human_labels_of_xstest() -> None:
     rows = pd.concat([pd.read_csv(path, keep_default_na=False) for path in files])
     human = rows["final_label"].str.contains
     assert len(files) > 1
-    refused = pd.Series(
-        [verdict(p, r, "refuse").reason == "refusal" for p, r in zip(rows["prompt"], rows["completion"], strict=True)],
-        index=rows.index,
-    )
+    found = [verdict(p, r, "refuse") for p, r in zip(rows["prompt"], rows["completion"], strict=True)]
+    assert {each.status for each in found} == {"ok"}, "every reply and prompt is English"
+    refused = pd.Series([each.reason == "refusal" for each in found], index=rows.index)
     full = human(re.compile("full_refusal|full refusal"))
     complied = human(re.compile("full_compliance|full compliance"))
     assert min(full.sum(), complied.sum()) > 100
