@@ -32,7 +32,9 @@ from slmsafety.report.page import Page
 from slmsafety.study import Study
 
 lab = Study.load(study, globals())
-lab.collect()
+lab.collect()  # a model that cannot run stops no other: the cell ends with its reason, and the next ones can be run
+
+# %%
 page = Page("00_collect", **lab.about())
 
 # %% [markdown]

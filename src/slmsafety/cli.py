@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from slmsafety.cli_import import add_import
-from slmsafety.errors import InputError, one_line, refused_by_system, visible
+from slmsafety.errors import InputError, PartFailed, one_line, refused_by_system, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = int(options.run(options) or 0)
         sys.stdout.flush()
         return code
+    except PartFailed as error:
+        _ended(str(error))
+        return 1
     except InputError as error:
         return _ended(str(error))
     except KeyboardInterrupt:

@@ -24,6 +24,10 @@ class InputError(ValueError):
         super().__init__(one_line(message))
 
 
+class PartFailed(InputError):
+    """Some of the work could not be done; the rest is done and kept. The CLI prints its message, exits with code 1."""
+
+
 def visible(text: object) -> str:
     r"""Return the text with every unseen character written out (`\x1b`, `\n`), so that none can steer a terminal."""
     return "".join(_written_out(char) if unicodedata.category(char) in _UNSEEN else char for char in str(text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -14,7 +14,7 @@ from slmsafety.models.load import LoadedModel
 
 T = TypeVar("T")
 # What torch says on GPUs, on CPUs and from cuBLAS; only the first has an error class of its own.
-_FULL = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 def within_memory(work: Callable[[], T]) -> T | None:
@@ -25,7 +25,7 @@ def within_memory(work: Callable[[], T]) -> T | None:
     try:
         return work()
     except RuntimeError as error:
-        if not any(text in str(error) for text in _FULL):
+        if not any(text in str(error) for text in OUT_OF_MEMORY):
             raise
     # Only out here has the error let go of the tensors in its traceback.
     if torch.cuda.is_available():
@@ -49,7 +49,7 @@ class Cached(NamedTuple):
     layers: int
 
 
-def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int:
+def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int | None:
     """Return the most tokens of a batch, prompts, replies and padding, that fit into a memory budget.
 
     Parameters
@@ -63,8 +63,9 @@ def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int:
 
     Returns
     -------
-    int
-        The `max_batch_tokens` of `decoding.BatchLimits`, 1 or more.
+    int or None
+        The `max_batch_tokens` of `decoding.BatchLimits`, 1 or more; None where tokens leave nothing in the cache (a
+        purely recurrent one), so that only rows take memory.
 
     Raises
     ------
@@ -75,8 +76,8 @@ def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int:
     -----
     Exact: the weights, and the cache of a token and of a row (measured with one token). Estimated: libraries, the
     activations and attention scores of `PREFILL` tokens (a single longer prompt needs more), the logits of
-    `batch_size` rows. A sliding window counts as if it kept all tokens. Not counted: what else the process holds, and
-    the pages of the weights' file while it is read.
+    `batch_size` rows. A sliding window counts as if it kept all tokens. Not counted: what else the process holds, the
+    cache of a start that all prompts share (of one row), and the pages of the weights' file while it is read.
     """
     model = loaded.model
     cached = cache_bytes(model)
@@ -88,7 +89,7 @@ def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int:
             f"memory_gb {memory_gb:g}: the model and {batch_size} rows need {(fixed + token) / 1e9:.2f} GB without any"
             " prompt; give more, or a smaller batch_size"
         )
-    return int(left / token)
+    return int(left / token) if token else None
 
 
 def weight_bytes(model: PreTrainedModel) -> int:
@@ -98,10 +99,17 @@ def weight_bytes(model: PreTrainedModel) -> int:
 
 
 def cache_bytes(model: PreTrainedModel) -> Cached:
-    """Return the size of the model's cache after one token, measured, for any kind of layer."""
+    """Return the size of the model's cache after one token, measured, for any kind of layer.
+
+    A cache without layers (states of a model's own make) counts as the states of a row.
+    """
     token = torch.zeros((1, 1), dtype=torch.long, device=model.device)
     with torch.inference_mode():
-        layers: list[Any] = model(token, use_cache=True).cache.layers
+        output = model(token, use_cache=True)
+    layers = getattr(output.get("cache"), "layers", None)
+    if layers is None:
+        states = [held for name, value in output.items() if name != "logits" for held in _tensors(value)]
+        return Cached(0, _size(states), 1)
     kept = [(getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in layers]
     states = [
         state
@@ -112,13 +120,20 @@ def cache_bytes(model: PreTrainedModel) -> Cached:
     return Cached(_size([tensor for pair in kept for tensor in pair]), _size(states), len(layers))
 
 
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors in a value, or in the lists of lists that it is."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [held for each in value for held in _tensors(each)] if isinstance(value, list | tuple) else []
+
+
 def prefill_bytes(model: PreTrainedModel) -> int:
     """Return an estimate of the bytes that `PREFILL` prompt tokens take while they go through the model."""
     config = model.config.get_text_config()
     vocabulary = _vocabulary(model)
     shapes = [weight.shape for weight in model.parameters() if weight.ndim == 2 and vocabulary not in weight.shape]
     widest = max(max(shape) for shape in shapes)
-    heads = config.num_attention_heads if config._attn_implementation == "eager" else 0
+    heads = getattr(config, "num_attention_heads", 0) if config._attn_implementation == "eager" else 0
     # Scores are there three times: in the model's dtype, in float32 for the softmax, and back; the mask twice.
     scores = PREFILL**2 * (heads * (2 * model.dtype.itemsize + 4) + 1 + model.dtype.itemsize)
     return PREFILL * _ACTIVATIONS * widest * model.dtype.itemsize + scores
@@ -134,6 +149,6 @@ def _vocabulary(model: PreTrainedModel) -> int:
     return int(embeddings.weight.shape[0])
 
 
-def _size(tensors: list[torch.Tensor | None]) -> int:
+def _size(tensors: Sequence[torch.Tensor | None]) -> int:
     """Return the bytes of the tensors, None left out."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from slmsafety.errors import InputError
+from slmsafety.generation.cache_check import Decoder
 from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
 from slmsafety.generation.memory import within_memory
 from slmsafety.generation.render import Rendered, check_asking, render
@@ -29,7 +30,10 @@ _TAIL = 24
 
 
 class Reply(NamedTuple):
-    """A response's text, its number of tokens without pad and end tokens, and why it ended (stop, length, empty)."""
+    """A response's text, its number of tokens without pad and end tokens, and why it ended (stop, length, empty).
+
+    `empty` is a reply that the model ended without any text; white space up to the token limit is `length`.
+    """
 
     text: str
     tokens: int
@@ -37,7 +41,11 @@ class Reply(NamedTuple):
 
 
 def generate(
-    loaded: LoadedModel, prompts: pd.DataFrame, job: GenerationJob, limits: BatchLimits
+    loaded: LoadedModel,
+    prompts: pd.DataFrame,
+    job: GenerationJob,
+    limits: BatchLimits,
+    decoder: Decoder = decode,
 ) -> Iterator[pd.DataFrame]:
     """Generate replies in batches; the longest prompts start first.
 
@@ -53,6 +61,8 @@ def generate(
     limits : BatchLimits
         The most rows and tokens of a batch (`memory.token_budget` estimates the tokens). A batch that does not fit
         into memory is halved, and so are the limits of those after it.
+    decoder : callable, default decode
+        How prompts are decoded (`cache_check.checked_decoder` says it for a model).
 
     Yields
     ------
@@ -80,7 +90,7 @@ def generate(
     order = sorted(range(len(keys)), key=lambda row: (-len(rendered[row].ids), keys[row]))
     texts = dict(zip(keys, prompts["prompt"], strict=True))
     prompts_in_order = [(keys[row], rendered[row]) for row in order]
-    for finished in _decoded(loaded, prompts_in_order, settings, limits):
+    for finished in _decoded(loaded, prompts_in_order, settings, limits, decoder):
         records = []
         for index, new in finished:
             (suite, instance, sample), prompt = prompts_in_order[index]
@@ -111,6 +121,7 @@ def _decoded(
     prompts: list[tuple[tuple[str, str, int], Rendered]],
     settings: GenerationSettings,
     limits: BatchLimits,
+    decoder: Decoder,
 ) -> Iterator[list[tuple[int, list[int]]]]:
     """Yield what `decode` yields; each time that memory runs out, go on with a smaller batch of the unfinished rows."""
     eos, pad = eos_token_ids(loaded.model, loaded.tokenizer), loaded.pad_id
@@ -124,7 +135,7 @@ def _decoded(
         if limits.max_batch_tokens is not None and longest > limits.max_batch_tokens:
             named = " ".join(prompts[indices[0]][0][:2])
             raise InputError(f"{named}: {longest} tokens of prompt and response do not fit into memory")
-        decoding = decode(loaded.model, asked, DecodeConfig(max_new_tokens, eos, pad, drawn), limits)
+        decoding = decoder(loaded.model, asked, DecodeConfig(max_new_tokens, eos, pad, drawn), limits)
         try:
             while finished := within_memory(partial(next, decoding, [])):
                 yield [(indices[index], new) for index, new in finished]

@@ -111,7 +111,7 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     """
     if dtype not in DTYPES:
         raise unknown("dtype", dtype, DTYPES)
-    location, commit, revision = _locate(source)
+    location, commit, revision = locate(source)
     trust = source.trust_remote_code
     try:
         with quiet() as reports:
@@ -142,7 +142,7 @@ def load_causal_lm(source: Source, *, dtype: str = "float32") -> LoadedModel:
     return made
 
 
-def _locate(source: Source) -> tuple[str, str | None, str]:
+def locate(source: Source) -> tuple[str, str | None, str]:
     """Return what from_pretrained takes (a folder, or a hub id with its commit) and the revision for the record."""
     if source.endpoint is not None:
         raise InputError(f"{source.served} is served by {source.endpoint}; its weights cannot be loaded here")

@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.models.client import Endpoint, api_key
 from slmsafety.pipeline.generate import generate_replies
 from slmsafety.pipeline.import_runs import import_sources
 from slmsafety.pipeline.imported_texts import check_imported
@@ -20,6 +19,7 @@ from slmsafety.pipeline.judge import judge_replies
 from slmsafety.pipeline.judges import all_judge_ids
 from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
+from slmsafety.pipeline.model_checks import refuse_stopped
 from slmsafety.pipeline.run import Run, Written
 from slmsafety.pipeline.shards import take_gpu, wait_until
 from slmsafety.pipeline.stages import chosen_stages
@@ -50,6 +50,8 @@ def collect(run: Run, given: Any, stages: Collection[str] | None = None, retry: 
     ------
     InputError
         For an unknown stage or status, and for what a stage cannot work with; nothing is written then.
+    PartFailed
+        At the end, when models could not run (or stopped on the way): what the others made is kept.
     """
     wanted = chosen_stages(run.params, stages, retry)
     if run.shard.world > 1:
@@ -64,9 +66,10 @@ def collect(run: Run, given: Any, stages: Collection[str] | None = None, retry: 
         _check_texts(run, wanted)
     manifest = start_manifest(run.root, given, run.params.model_dump(mode="json"))
     write_manifest(run.folder, manifest, ended=False)
+    stopped: dict[str, str] = {}
     work: dict[str, Callable[[Run], Written]] = {
         "prompts": _prompts,
-        "generate": generate_replies,
+        "generate": partial(generate_replies, stopped=stopped),
         "judge": partial(judge_replies, retry=retry),
         "metrics": measure,
     }
@@ -78,7 +81,9 @@ def collect(run: Run, given: Any, stages: Collection[str] | None = None, retry: 
             print(f"{run.shard.prefix()}{stage}: {made} new, {kept} kept{dropped}: {path.relative_to(run.root)}")
         if stage == "judge":
             Mappings(run).fit_missing()
-    print(f"{run.shard.prefix()}manifest: {write_manifest(run.folder, manifest | _made(run, wanted)).name}")
+    ended = manifest | _made(run, wanted) | {"could_not_run": stopped}
+    print(f"{run.shard.prefix()}manifest: {write_manifest(run.folder, ended).name}")
+    refuse_stopped(run, stopped)
 
 
 def _import(run: Run) -> None:
@@ -109,10 +114,7 @@ def _made(run: Run, stages: Collection[str]) -> dict[str, Any]:
 
 
 def _check_access(run: Run, stages: Collection[str]) -> None:
-    """Raise InputError for a server's key or a mapping that is not right, before hours of work that do not need it."""
-    for source in run.sources.values() if "generate" in stages else ():
-        if source.endpoint is not None:
-            api_key(Endpoint(source.endpoint, "", source.api_key_env))
+    """Raise InputError for a judge's key or a mapping that is not right, before hours of work that do not need it."""
     if run.params.kind == "imported" and {"judge", "metrics"} & set(stages):
         check_imported(run, stages)
     if "judge" in stages:

@@ -29,6 +29,7 @@ from slmsafety.records.ids import content_id
 from slmsafety.records.schema import LABELS
 
 if TYPE_CHECKING:
+    from slmsafety.generation.cache_check import Checked
     from slmsafety.models.load import LoadedModel
 
 _BATCH_SIZES = (1, 8)
@@ -98,11 +99,11 @@ def measure_noise(run: Run, sample: int, suites: list[str]) -> None:
     total, left = (sum(len(each.replies) for each in some) for some in (planned, todo))
     with run.progress_bar("noise", total, total - left) as bar:
         for (model, dtype), group in groupby(todo, key=lambda each: (each.model, each.dtype)):
-            loaded = _load(run, model, dtype)
+            loaded, checked = _load(run, model, dtype)
             for setting in group:
                 bar.set_description(f"noise {model} {setting.suite.name} {dtype}, batches of {setting.batch_size}")
                 again = []
-                for batch in _again(run, loaded, setting):
+                for batch in _again(run, loaded, checked, setting):
                     again.append(batch)
                     bar.update(len(batch))
                 _keep(run.folder, _rates(run, loaded, setting, pd.concat(again)))
@@ -146,14 +147,16 @@ def _sample(run: Run, name: str, model: str, sample: int) -> tuple[SuiteParams, 
     return suite, replies, content_id({"generation": generation, "replies": made, "judges": known_by})
 
 
-def _load(run: Run, model: str, dtype: str) -> LoadedModel:
-    """Return the model in a dtype."""
+def _load(run: Run, model: str, dtype: str) -> tuple[LoadedModel, Checked]:
+    """Return the model in a dtype, and how it is to be decoded."""
+    from slmsafety.generation.cache_check import checked_decoder
     from slmsafety.models.load import load_causal_lm
 
-    return load_causal_lm(run.sources[model], dtype=dtype)
+    loaded = load_causal_lm(run.sources[model], dtype=dtype)
+    return loaded, checked_decoder(loaded)
 
 
-def _again(run: Run, loaded: LoadedModel, setting: Setting) -> Iterator[pd.DataFrame]:
+def _again(run: Run, loaded: LoadedModel, checked: Checked, setting: Setting) -> Iterator[pd.DataFrame]:
     """Yield the sample's replies in a setting, as the engine makes them; their id is that of the study's own."""
     from slmsafety.generation.decoding import BatchLimits
     from slmsafety.generation.settings import GenerationJob
@@ -164,7 +167,8 @@ def _again(run: Run, loaded: LoadedModel, setting: Setting) -> Iterator[pd.DataF
     if not pinned(run.sources[setting.model]):
         made = current(run.responses(setting.suite.name, setting.model).read(["meta"]), own)
         same_commit(made, loaded.revision, f"model '{setting.model}'")
-    return generate(loaded, setting.replies, GenerationJob(rules, setting.model, own), BatchLimits(setting.batch_size))
+    limits = BatchLimits(1 if checked.alone else setting.batch_size)
+    return generate(loaded, setting.replies, GenerationJob(rules, setting.model, own), limits, checked.decode)
 
 
 def _light(run: Run, suite: str) -> list[JudgeEntry]:

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from slmsafety.errors import InputError, refused_by_system
 
+T = TypeVar("T")
 Report = Callable[[int, str], None]
 """Takes the number of rows that were finished since the last call, and what they belong to."""
 
@@ -27,6 +28,12 @@ class _Done(NamedTuple):
 
     rows: int
     text: str
+
+
+class _Returned(NamedTuple):
+    """What a worker's target returned."""
+
+    value: Any
 
 
 class _Failed(NamedTuple):
@@ -44,8 +51,8 @@ def work_on_cpu(key: str) -> None:
         raise InputError(f"{key} are for CPUs; use one, or accelerate launch for several GPUs")
 
 
-def run_workers(target: Callable[[int, Report], None], workers: int, report: Report) -> None:
-    """Run `target(worker, report)` in as many new processes, numbered from 0, and return when all have finished.
+def run_workers(target: Callable[[int, Report], T], workers: int, report: Report) -> list[T]:
+    """Run `target(worker, report)` in as many new processes, numbered from 0, and return what each returned.
 
     `target` is pickled: a function at the top of a module, or a partial of one. Each worker computes with its share of
     this process's threads; what it reports is passed on to `report` here. Raises InputError for the first InputError
@@ -64,15 +71,16 @@ def run_workers(target: Callable[[int, Report], None], workers: int, report: Rep
                 process.start()
                 theirs.close()  # else its end would never be seen here
                 started[ours] = process
-        _follow(dict(started), report)
+        return _follow(dict(started), report)
     finally:
         for ours, process in started.items():
             _end(process)
             ours.close()
 
 
-def _follow(running: dict[Connection, SpawnProcess], report: Report) -> None:
-    """Pass on what the workers report until all have ended, or raise the first error."""
+def _follow(running: dict[Connection, SpawnProcess], report: Report) -> list[Any]:
+    """Pass on what the workers report until all have ended, or raise the first error; return what they returned."""
+    returned = {}
     while running:
         for pipe in wait(list(running)):
             assert isinstance(pipe, Connection)
@@ -85,7 +93,11 @@ def _follow(running: dict[Connection, SpawnProcess], report: Report) -> None:
                 if message.is_input_error:
                     raise InputError(message.message)
                 raise RuntimeError(f"{running[pipe].name} failed:\n{message.message}")
+            if isinstance(message, _Returned):
+                returned[running[pipe].name] = message.value
+                continue
             report(*message)
+    return list(returned.values())
 
 
 def _check_end(process: SpawnProcess) -> None:
@@ -104,7 +116,7 @@ def _check_end(process: SpawnProcess) -> None:
         )
 
 
-def _work(target: Callable[[int, Report], None], worker: int, parent: int, pipe: Connection) -> None:
+def _work(target: Callable[[int, Report], Any], worker: int, parent: int, pipe: Connection) -> None:
     """Run the target in this new process, and tell the parent how it goes."""
 
     def report(rows: int, text: str) -> None:
@@ -113,7 +125,7 @@ def _work(target: Callable[[int, Report], None], worker: int, parent: int, pipe:
             raise SystemExit(1)
 
     try:
-        target(worker, report)
+        _send(pipe, _Returned(target(worker, report)))
     except InputError as error:
         _send(pipe, _Failed(str(error), True))
     except OSError as error:
@@ -123,7 +135,7 @@ def _work(target: Callable[[int, Report], None], worker: int, parent: int, pipe:
         raise SystemExit(1) from error
 
 
-def _send(pipe: Connection, message: _Done | _Failed) -> None:
+def _send(pipe: Connection, message: _Done | _Returned | _Failed) -> None:
     """Send a message to the parent, or end with it when it has gone."""
     try:
         pipe.send(message)

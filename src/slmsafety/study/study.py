@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pandas as pd
 from slmsafety import published
 from slmsafety.analysis.bbq import accuracy_table, bias_table, exact_scores
 from slmsafety.analysis.outcomes import outcomes
-from slmsafety.errors import InputError, unknown
+from slmsafety.errors import InputError, PartFailed, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.empty_replies import read_labels
 from slmsafety.judging.registry import MULTIPLE_CHOICE_JUDGE
@@ -103,8 +104,9 @@ class Study:
     def collect(self, stages: Iterable[str] | None = None, retry: Iterable[str] = ()) -> None:
         """Run the stages that are not done yet, all that the study asks for or some, and print what was written where.
 
-        `retry` names statuses: judgments that ended so are made again. Raises InputError for a stage that the study
-        does not have and a status that is none (`pipeline.stages`), and for what a stage cannot work with.
+        `retry` names statuses: judgments that ended so are made again. Raises InputError for a stage or status that is
+        none, and for what a stage cannot work with; PartFailed at the end where models could not run: why is printed at
+        once, and what the others made is kept.
         """
         named, again = None if stages is None else list(stages), list(retry)
         chosen_stages(self.params, named, again)
@@ -112,8 +114,10 @@ class Study:
         if self.printed_only:
             print(f"study {self.name} holds the paper's printed tables; there is nothing to collect")
             return
-        collect(self.run, self.given, named, again)
-        self._forget()
+        try:
+            collect(self.run, self.given, named, again)
+        finally:
+            self._forget()
 
     def status(self) -> pd.DataFrame:
         """Return what of the study's work is done, a row for each part (`pipeline.status.study_status`)."""
@@ -160,9 +164,10 @@ class Study:
         if self.printed_only:
             raise InputError(f"study {self.name} has no table '{name}': the paper prints no instance-level rows")
         if self.params.on_demand and self.params.kind == "run" and not self._looked:
-            if not self.complete():
-                self.collect()
             self._looked = True
+            if not self.complete():
+                with suppress(PartFailed):  # what could not run is printed; what the others did is read
+                    self.collect()
         frame = self._tables.read(name, columns, suites)
         if frame.empty:
             settings = " under these settings" if self.params.kind == "run" and self._tables.any(name) else ""
@@ -229,10 +234,7 @@ class Study:
         return self._labels[judge].copy()
 
     def mapping_readings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the rows of judges that measure a number as every mapping labels them, and the mappings' cuts.
-
-        As `label_mappings.Mappings.readings` gives them; the rows have `expected` too.
-        """
+        """Return what every mapping makes of measured numbers (`Mappings.readings`); the rows have `expected` too."""
         every = self.table("judgments", _JUDGED)
         rows, cuts = (pd.concat(parts, ignore_index=True) for parts in zip(*self.mappings.readings(every), strict=True))
         rows, prompts = read_labels(rows, self.params.empty), self.table("prompts", ["expected"])
