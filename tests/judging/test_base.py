@@ -117,7 +117,7 @@ def test_the_id_holds_name_definition_and_whether_empty_replies_are_sent() -> No
         judge_id(MeasuringJudge("a", Says(None, {"version": 2})), False),
         judge_id(MeasuringJudge("a", Says(None)), False, answers=True),
     }
-    assert len(others | {first}) == 4
+    assert len(others | {first}) == 5
     with pytest.raises(InputError, match="judge a: its definition cannot be written as JSON"):
         judge_id(MeasuringJudge("a", Says(None, {"rule": object()})), False)
 
