@@ -51,7 +51,7 @@ def test_the_ids_of_the_paper():
     ids = Run(study.params, study.root).generation_ids
     assert ids["harmbench", "gpt2-small"] == "175a169a619a"
     assert ids["salad", "gpt2-small"] == "5f4617f25525"
-    assert content_id({" ".join(key): value for key, value in ids.items()}) == "9ce6482f92e3"
+    assert content_id({" ".join(key): value for key, value in ids.items()}) == "146d09dc11b9"
 
 
 @pytest.mark.parametrize(

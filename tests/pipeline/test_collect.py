@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from slmsafety.errors import InputError
+from slmsafety.models.outline import Outline
 from slmsafety.params.study import load_params
 from slmsafety.records.schema import TABLES
 from slmsafety.records.store import read_table
@@ -126,6 +127,8 @@ def test_a_hub_model_that_has_changed_since_is_not_mixed_in(root, smollm2, monke
         return replace(smollm2, revision=commits.pop(0))
 
     monkeypatch.setattr("slmsafety.models.load.load_causal_lm", load)
+    outline = Outline(smollm2.tokenizer, smollm2.context_length, (2,))
+    monkeypatch.setattr("slmsafety.models.outline.read_outline", lambda source: outline)
     suites = [{"name": "demo_direct", "limit": 4}]
     study = Study.load({"name": "moved", **SMALL, "suites": suites, "models": [{"id": "tiny", "hub": "someone/tiny"}]})
     study.collect(["prompts", "generate"])
