@@ -4,19 +4,26 @@
         --llama-python LLAMA/bin/python --openvino-python OPENVINO/bin/python
 
 Prompts: a seeded sample of HarmBench's 400 and Simple Safety Tests' 100, contextual rows included. Weights:
-SmolLM2-135M-Instruct, 4-bit, dequantised to float32 here, in (a) and in (b); (c) and (d) read the 4-bit file. Against
+SmolLM2-135M-Instruct, 4-bit, dequantised to float32 here, in (a), (b) and (c); (d) and (e) read the 4-bit file. Against
 
 a. one prompt at a time through `model.generate`, as HELM's client does: every k-th prompt of the sample by length, and
    its seconds times (all new tokens / its new tokens);
-b. lm-evaluation-harness's HFLM.generate_until at the best of a few batch sizes;
-c. llama.cpp and d. OpenVINO GenAI at the best of a few numbers of parallel sequences.
+b. transformers' own `model.generate` on left-padded batches of prompts sorted by length;
+c. lm-evaluation-harness's HFLM.generate_until;
+d. llama.cpp and e. OpenVINO GenAI.
 
-b-d run only where an interpreter is given. Each has an environment of its own (`python -m venv`), with
+b-e at the best of `--batch-sizes` (prompts in a batch, or sequences in parallel), each in one process with all threads
+and in as many processes as there are threads, each with one thread and every k-th prompt by length. All get the same
+prompts, the same token limit, and end at the same tokens. c-e run only where an interpreter is given. Each has an
+environment of its own (`python -m venv`), with
     lm-evaluation-harness: pip install torch transformers accelerate "lm-eval>=0.4.13" (versions of requirements.lock)
     llama.cpp:             pip install llama-cpp-python (compiles for some minutes)
     OpenVINO GenAI:        pip install openvino-genai
-Seconds are without loading; of several workers, from the first one's start to the last one's end. Texts are compared
+Seconds are without loading; of several processes, from the first one's start to the last one's end. Texts are compared
 with ours: float32 engines should agree on all, 4-bit ones do not, as near ties fall differently.
+
+The share of the dense rate: the matrix products that the prompts and replies ask for, those of a start that all prompts
+share counted for every prompt, against the rate of torch.matmul with all threads at the model's layer shapes.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from functools import partial
@@ -61,12 +69,13 @@ FILES = {
     "harmbench": "harmbench/harmbench_behaviors_text_all.csv",
     "sst": "sst/SimpleSafetyTests_test_cases.csv",
 }
-# What each rival tries: batch sizes, and sequences in parallel.
 RIVALS = {
-    "lm_eval": ("lm-evaluation-harness", (32, 64)),
-    "llama_cpp": ("llama.cpp, Q4_1", (16,)),
-    "openvino": ("OpenVINO GenAI, Q4_1", (64,)),
+    "transformers": "transformers' generate",
+    "lm_eval": "lm-evaluation-harness",
+    "llama_cpp": "llama.cpp, Q4_1",
+    "openvino": "OpenVINO GenAI, Q4_1",
 }
+BATCH_SIZES = (4, 8, 16, 32, 64, 128)
 
 
 class Row(NamedTuple):
@@ -99,31 +108,35 @@ def main() -> None:
         "texts": [loaded.tokenizer.decode(one) for one in ids],
         "ids": ids,
         "new_tokens": options.new_tokens,
-        "threads": options.threads,
+        "ends": eos_token_ids(loaded.model, loaded.tokenizer),
+        "settings": options.batch_sizes,
     }
-    for engine, (name, settings) in RIVALS.items():
+    for engine, name in RIVALS.items():
         python = getattr(options, engine)
         if python is None:
             print(f"{name}: skipped, as no interpreter that has it is given")
         else:
-            rows.append(_rival(engine, name, python, {**task, "settings": settings}, texts))
+            rows.append(_rival(engine, python, task, texts, options.threads)._replace(engine=name))
     print(
         f"{len(ids)} prompts, {sum(map(len, ids))} tokens; {sum(tokens)} new tokens, at most {options.new_tokens} each"
     )
-    print("\n| engine | setting | replies/s | slmsafety is so many times as fast | same texts |\n|---|---|---|---|---|")
-    for row in rows:
-        rate, ratio = len(ids) / row.seconds, row.seconds / seconds
-        print(f"| {row.engine} | {row.setting} | {rate:.2f} | {ratio:.2f} | {row.agree} |")
-    done = _products(loaded, sum(map(len, ids)), len(ids), sum(tokens)) / seconds
+    asked = _products(loaded, sum(map(len, ids)), len(ids), sum(tokens))
     possible = _matmul_rate(loaded, options.batch_size)
+    print("\n| engine | setting | replies/s | slmsafety is so many times as fast | same texts | of the dense rate |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        rate, ratio, share = len(ids) / row.seconds, row.seconds / seconds, asked / row.seconds / possible
+        print(f"| {row.engine} | {row.setting} | {rate:.2f} | {ratio:.2f} | {row.agree} | {share:.0%} |")
     print(
-        f"\nmatrix products: {done / 1e9:.0f} of the {possible / 1e9:.0f} GFLOP/s ({done / possible:.0%}) that "
-        f"torch.matmul reaches, {options.threads} threads, at the model's layer shapes and {options.batch_size} rows"
+        f"\nthe dense rate: {possible / 1e9:.0f} GFLOP/s, {options.threads} threads, torch.matmul at the model's layer "
+        f"shapes and {options.batch_size} rows"
     )
 
 
 def _options() -> argparse.Namespace:
     parser = size_parser(__doc__, SIZES)
+    parser.set_defaults(transformers=sys.executable)
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=BATCH_SIZES, metavar="N", help=str(BATCH_SIZES))
     for engine, name in (("lm_eval", "lm-eval"), ("llama_cpp", "llama"), ("openvino", "openvino")):
         parser.add_argument(f"--{name}-python", dest=engine, metavar="PYTHON")
     return parser.parse_args()
@@ -186,20 +199,50 @@ def _one_at_a_time(
     return Row("one at a time", f"{len(rows)} prompts, scaled by new tokens", seconds * scale, agree)
 
 
-def _rival(engine: str, name: str, python: str, task: dict[str, Any], texts: list[str]) -> Row:
-    """Run a rival in its own environment and return its best setting."""
+def _rival(engine: str, python: str, task: dict[str, Any], texts: list[str], threads: int) -> Row:
+    """Run a rival in its own environment, in one process and in one for each thread, and return its best setting."""
+    by_length = sorted(range(len(texts)), key=lambda row: -len(task["ids"][row]))
+    tried: dict[str, tuple[float, list[str]]] = {}
+    for processes in sorted({1, threads}):
+        shares = [by_length[process::processes] for process in range(processes)]
+        results = _side_by_side(engine, python, task, shares, threads // processes)
+        for setting in results[0]:
+            said = {
+                row: text
+                for one, share in zip(results, shares, strict=True)
+                for row, text in zip(share, one[setting]["texts"], strict=True)
+            }
+            seconds = max(one[setting]["end"] for one in results) - min(one[setting]["start"] for one in results)
+            name = f"{setting} in {processes} x {threads // processes}"
+            tried[name] = seconds, [said[row] for row in range(len(texts))]
+    best = min(tried, key=lambda setting: tried[setting][0])
+    agree = sum(theirs.strip() == ours.strip() for theirs, ours in zip(tried[best][1], texts, strict=True))
+    every = ", ".join(f"{setting}: {seconds:.0f} s" for setting, (seconds, _) in tried.items())
+    return Row(engine, f"{best} processes x threads ({every})", tried[best][0], f"{agree}/{len(texts)}")
+
+
+def _side_by_side(
+    engine: str, python: str, task: dict[str, Any], shares: list[list[int]], threads: int
+) -> list[dict[str, Any]]:
+    """Run a process for each share of the prompts, and return what each wrote."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
     with tempfile.TemporaryDirectory() as folder:
-        given, result = Path(folder, "task.json"), Path(folder, "result.json")
-        given.write_text(json.dumps(task))
-        environment = {**os.environ, "OMP_NUM_THREADS": str(task["threads"]), "HF_HUB_OFFLINE": "1"}
-        environment["PYTHONPATH"] = str(Path(__file__).parent)
-        command = [python, "-c", "from generation_rivals import main; main()", engine, str(given), str(result)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-        results = json.loads(result.read_text())
-    best = min(results, key=lambda setting: results[setting]["seconds"])
-    agree = sum(theirs.strip() == ours.strip() for theirs, ours in zip(results[best]["texts"], texts, strict=True))
-    tried = ", ".join(f"{setting}: {results[setting]['seconds']:.0f} s" for setting in results)
-    return Row(name, f"{best} ({tried})", results[best]["seconds"], f"{agree}/{len(texts)}")
+        running = []
+        for process, share in enumerate(shares):
+            mine = {name: [task[name][row] for row in share] for name in ("texts", "ids")}
+            given = Path(folder, f"task-{process}.json")
+            mine = {**task, **mine, "threads": threads, "process": process, "processes": len(shares)}
+            given.write_text(json.dumps(mine))
+            command = [python, "-c", "from generation_rivals import main; main()", engine, str(given)]
+            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment))
+        while any(process.poll() is None for process in running) and not any(process.poll() for process in running):
+            time.sleep(0.1)
+        if any(process.poll() for process in running):  # the others would wait for it
+            for process in running:
+                process.kill()
+            raise SystemExit(f"{engine} failed")
+        return [json.loads(Path(folder, f"result-{process}.json").read_text()) for process in range(len(shares))]
 
 
 def _weights(loaded: LoadedModel) -> tuple[list[torch.Tensor], torch.Tensor]:

@@ -1,9 +1,10 @@
 """Other engines on the prompts of generation.py, each run by the interpreter of its own environment.
 
-Not a script of its own: generation.py calls `main` with the arguments ENGINE TASK.json RESULT.json. The task holds the
-model's folder, its GGUF file, the prompts as rendered texts and as token ids, the number of new tokens, the threads,
-and the settings to try (batch size, or sequences in parallel). The result holds for each setting the seconds, without
-loading, and the texts.
+Not a script of its own: generation.py calls `main` with the arguments ENGINE TASK.json. The task holds the model's
+folder, its GGUF file, the prompts as rendered texts and as token ids, the longest first, the number of new tokens, the
+ids that end a reply, the threads, the settings to try (batch size, or sequences in parallel), and which of how many
+processes this is. They begin each setting together. Beside the task, result-PROCESS.json holds for each setting when
+it began and ended, without loading, and the texts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,31 @@ from typing import Any
 Run = Callable[[int], tuple[float, list[str]]]
 
 
+def transformers(task: dict[str, Any]) -> Run:
+    """transformers' own generate in float32, on left-padded batches; the setting is their size."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.set_num_threads(task["threads"])
+    model = AutoModelForCausalLM.from_pretrained(task["folder"], dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(task["folder"])
+    wanted = {"max_new_tokens": task["new_tokens"], "do_sample": False, "eos_token_id": task["ends"]}
+
+    def run(batch_size: int) -> tuple[float, list[str]]:
+        started, texts = time.perf_counter(), []
+        for start in range(0, len(task["ids"]), batch_size):
+            prompts = task["ids"][start : start + batch_size]
+            width = len(prompts[0])  # the longest
+            ids = torch.tensor([[tokenizer.pad_token_id] * (width - len(one)) + one for one in prompts])
+            mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts])
+            with torch.inference_mode():
+                found = model.generate(ids, attention_mask=mask, pad_token_id=tokenizer.pad_token_id, **wanted)
+            texts += tokenizer.batch_decode(found[:, width:], skip_special_tokens=True)
+        return time.perf_counter() - started, texts
+
+    return run
+
+
 def lm_eval(task: dict[str, Any]) -> Run:
     """lm-evaluation-harness: HFLM.generate_until in float32; the setting is its batch size."""
     import torch
@@ -28,6 +54,7 @@ def lm_eval(task: dict[str, Any]) -> Run:
 
     torch.set_num_threads(task["threads"])
     model = HFLM(pretrained=task["folder"], dtype="float32", device="cpu")
+    model.model.generation_config.eos_token_id = task["ends"]
     wanted = {"until": [], "max_gen_toks": task["new_tokens"], "do_sample": False}
 
     def run(batch_size: int) -> tuple[float, list[str]]:
@@ -48,7 +75,7 @@ def llama_cpp(task: dict[str, Any]) -> Run:
     llama_cpp.llama_backend_init()
     model = llama_cpp.llama_model_load_from_file(task["gguf"].encode(), llama_cpp.llama_model_default_params())
     vocabulary = llama_cpp.llama_model_get_vocab(model)
-    words, end = llama_cpp.llama_vocab_n_tokens(vocabulary), llama_cpp.llama_vocab_eos(vocabulary)
+    words, ends = llama_cpp.llama_vocab_n_tokens(vocabulary), set(task["ends"])
     longest = max(len(ids) for ids in task["ids"]) + task["new_tokens"]
     window = -(-longest // 256) * 256  # llama.cpp rounds up to this
     piece = ctypes.create_string_buffer(256)
@@ -93,7 +120,7 @@ def llama_cpp(task: dict[str, Any]) -> Run:
                     best = decode(tokens[start : start + chosen.n_batch])
                 new[running[sequence]] += best
             for sequence, row in list(running.items()):
-                if new[row][-1] == end or len(new[row]) == task["new_tokens"]:
+                if new[row][-1] in ends or len(new[row]) == task["new_tokens"]:
                     llama_cpp.llama_memory_seq_rm(memory, sequence, -1, -1)
                     del running[sequence]
             if running:
@@ -101,7 +128,7 @@ def llama_cpp(task: dict[str, Any]) -> Run:
                 steps = [(*state, sequence, True) for state, sequence in zip(states, running, strict=True)]
                 for row, token in zip(running.values(), decode(steps), strict=True):
                     new[row].append(token)
-        texts = [text([token for token in tokens if token != end]) for tokens in new]
+        texts = [text([token for token in tokens if token not in ends]) for tokens in new]
         seconds = time.perf_counter() - started
         llama_cpp.llama_batch_free(batch)
         llama_cpp.llama_free(context)
@@ -128,16 +155,20 @@ def openvino(task: dict[str, Any]) -> Run:
     return run
 
 
-ENGINES = {"lm_eval": lm_eval, "llama_cpp": llama_cpp, "openvino": openvino}
+ENGINES = {"transformers": transformers, "lm_eval": lm_eval, "llama_cpp": llama_cpp, "openvino": openvino}
 
 
 def main() -> None:
-    engine, task_file, result_file = sys.argv[1:]
-    task = json.loads(Path(task_file).read_text())
+    engine, task_file = sys.argv[1:]
+    folder, task = Path(task_file).parent, json.loads(Path(task_file).read_text())
     os.environ["OMP_NUM_THREADS"] = str(task["threads"])
     run = ENGINES[engine](task)
     results = {}
     for setting in task["settings"]:
+        Path(folder, f"ready-{setting}-{task['process']}").touch()
+        while len(list(folder.glob(f"ready-{setting}-*"))) < task["processes"]:
+            time.sleep(0.01)
         seconds, texts = run(setting)
-        results[str(setting)] = {"seconds": seconds, "texts": texts}
-    Path(result_file).write_text(json.dumps(results))
+        end = time.time()
+        results[str(setting)] = {"start": end - seconds, "end": end, "texts": texts}
+    Path(folder, f"result-{task['process']}.json").write_text(json.dumps(results))

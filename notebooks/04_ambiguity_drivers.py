@@ -212,9 +212,8 @@ if page.has("table4_metadata"):
     page.say(*findings.table4_gaps(gap))
 
 # %% [markdown]
-# Then with the models' true architecture (a feature that Table A2 leaves unmentioned is not an absent one). Models of a family
-# share a design: how far does each correlation move when one family is left out? Systems of one model count as one, with the
-# mean of their rates.
+# Then with the models' true architecture (a feature that Table A2 does not mention is not an absent one); systems of one model
+# count as one, with their mean. A family shares a design: how far does each correlation move when one family is left out?
 
 # %%
 outcomes, true = lab.outcomes(), lab.true_features()

@@ -12,6 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from slmsafety.judging import refusal_rules
+from slmsafety.records.schema import STATUSES
 from slmsafety.study import Study
 
 OLD = Path(__file__).parent / "data/old_run"
@@ -22,6 +24,9 @@ KEY = ["judge", "suite", "model", "instance_id"]
 def study(tmp_path, monkeypatch):
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "5.24.0" if name == "transformers" else real(name))
+    now = refusal_rules.definition()
+    then = {**{key: value for key, value in now.items() if key != "language"}, "version": 1}
+    monkeypatch.setattr(refusal_rules, "definition", lambda: then)  # version 2 abstains from other languages
     root = tmp_path / "root"
     shutil.copytree(OLD, root)
     monkeypatch.setenv("SLMSAFETY_ROOT", str(root))
@@ -60,3 +65,25 @@ def test_its_metrics_and_replies_are_read(study):
     assert len(study.table("responses")) == len(study.table("reply_metrics")) == 40
     assert study.table("prompt_metrics")["flesch_kincaid"].notna().all()
     assert study.outcomes().set_index(["suite", "model"]).loc[("demo_direct", "tiny-b"), "hcr"] == pytest.approx(2 / 9)
+
+
+def test_the_languages_of_its_replies_are_not_known_and_are_no_zeros(study):
+    found = study.outcomes()
+    assert found["n_other_language"].isna().all()
+    assert found["n_unknown_language"].sum() == found[[f"n_{status}" for status in STATUSES]].to_numpy().sum() > 0
+    study.collect()
+    assert study.table("prompts", ["language"])["language"].eq("en").mean() > 0.9
+    assert study.outcomes()["n_other_language"].isna().all()
+
+
+def test_the_judge_of_now_reads_its_replies_as_the_one_of_then(study, monkeypatch):
+    then = study.labels("refusal_rules")
+    monkeypatch.undo()
+    monkeypatch.setenv("SLMSAFETY_ROOT", str(study.root))
+    again = Study.load(study.root / "study.yaml")
+    again.collect(["judge"])
+    now = again.table("judgments", ["judge", "judge_id", "status", "label"])
+    now = now[now["judge"] == "refusal_rules"]
+    assert not set(now["judge_id"]) & set(then["judge_id"])
+    key = ["suite", "model", "instance_id"]
+    assert now.set_index(key)["label"].to_dict() == then.set_index(key)["label"].to_dict()

@@ -39,8 +39,8 @@ def test_the_ids_of_the_demo():
         "gemma3-framed-safe": "2c739355dc0a",
     }
     for suite in ("demo_direct", "demo_framed"):
-        assert judges[suite, "refusal_rules"] == "50619cb1435c"
-        assert judges[suite, "offline"] == "0dd45118e7b7"
+        assert judges[suite, "refusal_rules"] == "aaf478c07e74"
+        assert judges[suite, "offline"] == "86a2de97bac2"
         assert judges[suite, "smollm2_reads"] == "4f149b657701"
     assert run.metrics_id == "e73279893e6f"
 
@@ -91,7 +91,7 @@ def test_the_ids_of_a_guard_model(judge, empty, wanted):
 
 def test_the_id_of_a_judge_that_is_sent_empty_replies():
     study = Study.load({**RUN, "suites": ["sst"], "empty": "judge", "judges": ["refusal_rules"]})
-    assert judge_ids(Run(study.params, study.root)) == {("sst", "refusal_rules"): "42670b2b565d"}
+    assert judge_ids(Run(study.params, study.root)) == {("sst", "refusal_rules"): "46cad48503c6"}
 
 
 @pytest.mark.skipif("SLMSAFETY_DATA" not in os.environ, reason="needs AirBench's judge prompts in SLMSAFETY_DATA")

@@ -173,6 +173,9 @@ def test_several_replies_to_a_prompt_count_as_one_prompt():
     assert row[["n", "prompts", "n_ok", "n_error"]].tolist() == [4, 2, 4, 1]
     assert row[["hcr", "ar", "srr", "mean"]].tolist() == pytest.approx([1 / 6, 1 / 3, 1 / 2, 2 / 3])
     assert counts(outcomes(frame)) == ["n", "prompts"] and counts(outcomes(frame.iloc[3:])) == ["n"]
+    for other, shown in (([0], []), ([None], []), ([2], ["n_other_language"])):
+        told = outcomes(frame.iloc[3:]).assign(n_other_language=pd.array(other, "Int64"))
+        assert counts(told) == ["n", *shown]
     controls = frame.assign(expected="answer", refused=frame["label"].eq(1).astype("boolean"))
     refusing = over_refusal(controls).iloc[0]
     assert refusing[["n", "prompts", "refused", "rate", "missing"]].tolist() == pytest.approx([4, 2, 2, 1 / 3, 1])

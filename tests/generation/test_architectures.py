@@ -150,6 +150,14 @@ def test_replies_are_those_of_a_plain_forward_pass(family: LoadedModel, referenc
         assert replies(run(family, TEXTS, batch_size)) == [reply(family, new, {END}) for new in reference]
 
 
+def test_a_start_that_all_prompts_share_changes_no_reply(family: LoadedModel) -> None:
+    texts = [f"let us say {text[:20]}" for text in TEXTS]  # the shortest rest is a letter, the longest twenty
+    wanted = [reply(family, by_hand(family, text), {END}) for text in texts]
+    assert len(set(wanted)) > len(texts) // 2
+    for batch_size in (1, 3, len(texts)):
+        assert replies(run(family, texts, batch_size)) == wanted
+
+
 def test_an_end_token_ends_a_reply_and_its_row_leaves_the_batch(
     family: LoadedModel, reference: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

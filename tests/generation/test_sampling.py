@@ -182,3 +182,11 @@ def test_the_first_tokens_of_many_samples_follow_the_model(tmp_path: Path) -> No
         counts[loaded.tokenizer.encode(text)[0] if text else loaded.tokenizer.eos_token_id] += 1
     assert (shares * len(found) >= 5).all()
     assert chisquare(list(counts.values()), shares * len(found)).pvalue > 0.001
+
+
+def test_a_model_that_is_decoded_one_prompt_at_a_time_draws_too(tmp_path: Path) -> None:
+    """Purely recurrent models have a way of their own through the decoder: it must not fall back to greedy replies."""
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}
+    loaded = load_causal_lm(Source(folder=write_tiny(tmp_path, "mamba", shape)))
+    found = replies(loaded, asked(TEXTS[:3], 5), GenerationSettings(max_new_tokens=6, temperature=1.5), 1)
+    assert found.groupby("instance_id")["response"].nunique().min() > 2

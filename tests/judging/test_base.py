@@ -115,6 +115,7 @@ def test_the_id_holds_name_definition_and_whether_empty_replies_are_sent() -> No
         judge_id(MeasuringJudge("b", Says(None)), False),
         judge_id(MeasuringJudge("a", Says(None)), True),
         judge_id(MeasuringJudge("a", Says(None, {"version": 2})), False),
+        judge_id(MeasuringJudge("a", Says(None)), False, answers=True),
     }
     assert len(others | {first}) == 4
     with pytest.raises(InputError, match="judge a: its definition cannot be written as JSON"):

@@ -64,6 +64,20 @@ def test_a_release_of_helm_gives_airbench_its_constant_and_asks_elsewhere() -> N
     assert asked["status"].tolist() == ["ok"] * 4
 
 
+@pytest.mark.parametrize("policy", ["missing", "judge", "safe", "helm-0.5.4"])
+def test_replies_without_an_answer_are_not_sent_whatever_the_policy(policy: str) -> None:
+    """Beside an empty one; a row's own judge_id goes before the judge's."""
+    rows = _rows(["<think>a", "<think>a</think>", "", "Mix."]).assign(suite="airbench")
+    rows = rows.assign(response=["", "", "", "Mix."], finish_reason=["length", "stop", "empty", "stop"])
+    places = pd.array([8, 16, None, None], "Int64")
+    rows = rows.assign(answer_start=places, answer_end=places, judge_id=["part", "part", "whole", "whole"])
+    frame = check(measure("refusal_rules", rows, policy), JUDGMENTS, "judge")
+    assert frame["status"].tolist()[:2] == ["no_answer"] * 2 and "no_answer" not in frame["status"].tolist()[2:]
+    assert frame["reason"].tolist()[:2] == ["cut", "reasoning_only"]
+    assert frame["raw_value"][:2].isna().all() and frame["label"][:2].isna().all()
+    assert frame["judge_id"].tolist() == ["part", "part", "whole", "whole"]
+
+
 @pytest.mark.parametrize("replies", [[""], ["", ""], ["I'm sorry, but no."], []])
 def test_all_or_none_empty(replies: list[str]) -> None:
     frame = check(measure("refusal_rules", _rows(replies), "missing"), JUDGMENTS, "judge")

@@ -429,6 +429,22 @@ def test_compacting_nothing_gives_an_empty_table(tmp_path: Path) -> None:
 # ---- several partitions
 
 
+def test_whether_a_column_has_values(tmp_path: Path, replies: Any) -> None:
+    """A file's end tells; of rows that are still written nothing is known, and of a column that a file lacks none."""
+    part, plain = _responses(tmp_path), pd.concat([replies(), replies(instance_id="2")], ignore_index=True)
+    assert not part.has_values("answer_start")
+    part.replace(plain)
+    assert part.has_values("response") and not part.has_values("answer_start")
+    frame = pd.read_parquet(part.parquet)
+    frame.drop(columns="answer_start").to_parquet(part.parquet)
+    assert not part.has_values("answer_start")
+    part.replace(plain.assign(answer_start=[None, 0]))
+    assert part.has_values("answer_start")
+    part.replace(plain)
+    _append(part, replies(instance_id="3", answer_start=2, answer_end=3))
+    assert part.has_values("answer_start")
+
+
 def test_a_table_is_all_its_partitions_sorted(tmp_path: Path, replies: Any) -> None:
     for model in ("b.1", "a"):
         _append(_responses(tmp_path, model), replies(model=model, instance_id="2"), replies(model=model))

@@ -46,6 +46,23 @@ def test_the_agreement_of_suites_has_its_range_and_its_numbers_of_models():
     assert told.rank_agreement(pairs.head(1).assign(n=9)) == few
 
 
+def test_replies_in_another_language_are_told_and_those_not_known_are_no_zero():
+    frame = pd.DataFrame({"model_name": list("aabbc"), "ar": 0.5, "n": 4, "n_other_language": [0, 2, 1200, 0, 0]})
+    frame = frame.astype({"n_other_language": "Int64"})
+    assert told.other_languages(frame) == ["Replies in another language than their prompt: 1,202 (b 1,200, a 2)."]
+    none = "their replies tell none, or were made before it was recorded."
+    partly = frame.assign(n_other_language=pd.array([None, None, None, 3, 0], "Int64"))
+    assert told.other_languages(partly) == [
+        "Replies in another language than their prompt: 3 (b 3).",
+        f"Language of replies not known: a; {none}",
+    ]
+    assert told.other_languages(frame.tail(2)) == []
+    assert told.other_languages(frame.drop(columns="n_other_language")) == []
+    many = pd.DataFrame({"model_name": list("abcdefgh"), "ar": 0.5, "n_other_language": pd.array([1] * 8, "Int64")})
+    (sentence,) = told.other_languages(many)
+    assert sentence.endswith("8 (a 1, b 1, c 1, d 1, e 1 and 3 other models).")
+
+
 def test_steps_up_are_counted():
     assert "mean score: 1 of 3;" in told.size_steps(pd.Series([0.1, -0.1, 0.0]))
 

@@ -16,8 +16,18 @@ from transformers import (
     StoppingCriteria,
     StoppingCriteriaList,
 )
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
+from slmsafety.generation.grouped import (
+    GroupedLayer,
+    RoomyLayer,
+    aligned,
+    attention_for,
+    can_group,
+    regrouped,
+    start_cache,
+    with_start,
+)
 from slmsafety.generation.sampling import Drawn, Sampling
 from slmsafety.models.finite import refuse_endless
 
@@ -27,6 +37,8 @@ _LEAVING = 1 / 8
 _FILLED = 1 / 2
 # The most tokens that go through the model at once, padding included, unless a single prompt has more.
 PREFILL = 2048
+# The least tokens of a start that all prompts share for which it goes through the model once, by itself.
+SHARED = 8
 
 
 class DecodeConfig(NamedTuple):
@@ -79,18 +91,27 @@ def decode(
         For logits that are nan or infinite.
     """
     parts: list[tuple[_Batch, list[int]]] = []
-    start = 0
+    grouped, started, start = can_group(model), _shared_start(model, prompts, config), 0
+    room = _Room(config.max_new_tokens, limits, 0 if grouped else _FILLED)
     while parts or start < len(prompts):
         held = [len(prompts[batch.indices[row]]) for batch, rows in parts for row in rows]
-        for indices in _joining(held, prompts, start, config.max_new_tokens, limits):
-            parts.append((_prefilled(model, prompts, indices, config), list(range(len(indices)))))
+        for indices in _joining(held, prompts, start, room):
+            parts.append((_prefilled(model, prompts, indices, config, started), list(range(len(indices)))))
             start += len(indices)
-        batch = _continued(model, _merged(parts, config.max_new_tokens), config)
+        batch = _continued(model, _merged(parts, config.max_new_tokens, grouped), config)
         new = [row[-age:] for row, age in zip(batch.ids.tolist(), batch.ages, strict=True)]
         eos = set(config.eos_token_ids)
         going = [row for row, ids in enumerate(new) if len(ids) < config.max_new_tokens and not set(ids) & eos]
         yield [(batch.indices[row], _before_end(new[row], eos)) for row in range(len(new)) if row not in set(going)]
         parts = [(batch, going)] if going else []
+
+
+class _Room(NamedTuple):
+    """How many rows a batch has room for: its limits, and the least share of its columns that hold no padding."""
+
+    max_new_tokens: int
+    limits: BatchLimits
+    filled: float
 
 
 @dataclass
@@ -108,20 +129,19 @@ class _Batch:
     cache: Any
 
 
-def _joining(
-    held: list[int], prompts: list[list[int]], start: int, max_new_tokens: int, limits: BatchLimits
-) -> Iterator[list[int]]:
+def _joining(held: list[int], prompts: list[list[int]], start: int, room: _Room) -> Iterator[list[int]]:
     """Yield the indices of the prompts from `start` on that there is room for, in groups to be prefilled together.
 
     `held` are the lengths of the prompts that are in the batch already.
     """
-    lengths = [length + max_new_tokens for length in held]
+    lengths = [length + room.max_new_tokens for length in held]
+    batch_size, most = room.limits
     group: list[int] = []
     for index in range(start, len(prompts)):
-        lengths.append(len(prompts[index]) + max_new_tokens)
+        lengths.append(len(prompts[index]) + room.max_new_tokens)
         padded = len(lengths) * max(lengths)
-        over = limits.max_batch_tokens is not None and padded > limits.max_batch_tokens
-        full = len(lengths) > limits.batch_size or over or sum(lengths) < _FILLED * padded
+        over = most is not None and padded > most
+        full = len(lengths) > batch_size or over or sum(lengths) < room.filled * padded
         if full and len(lengths) > 1:
             break
         longest = max(len(prompts[other]) for other in (*group, index))
@@ -133,15 +153,37 @@ def _joining(
         yield group
 
 
-def _prefilled(model: PreTrainedModel, prompts: list[list[int]], indices: list[int], config: DecodeConfig) -> _Batch:
-    """Return a batch of these prompts with the first new token of each."""
+def _shared_start(model: PreTrainedModel, prompts: list[list[int]], config: DecodeConfig) -> DynamicCache | None:
+    """Return the cache of the tokens that all prompts start with, if they are worth it and the model allows it."""
+    # Two prompts that sort first and last share what all share. Never a whole prompt: its last token is still to go
+    # through the model.
+    both = list(zip(min(prompts), max(prompts), strict=False))
+    same = next((place for place, (one, other) in enumerate(both) if one != other), len(both))
+    shared = prompts[0][: min(same, min(map(len, prompts)) - 1)]
+    # Where positions are scaled by the length of what is read, the start alone has other keys.
+    scaling = str(getattr(model.config.get_text_config(decoder=True), "rope_parameters", None))
+    if len(prompts) == 1 or len(shared) < SHARED or "dynamic" in scaling or "longrope" in scaling:
+        return None
+    return start_cache(_prefilled(model, [shared], [0], config._replace(sampling=None), None).cache)
+
+
+def _prefilled(
+    model: PreTrainedModel,
+    prompts: list[list[int]],
+    indices: list[int],
+    config: DecodeConfig,
+    started: DynamicCache | None,
+) -> _Batch:
+    """Return a batch of these prompts with the first new token of each. `started` has gone through the model."""
     width = max(len(prompts[index]) for index in indices)
-    lengths = [len(prompts[index]) for index in indices]
+    padding = [width - len(prompts[index]) for index in indices]
     pad = config.pad_token_id
-    ids = [[pad] * (width - length) + prompts[index] for index, length in zip(indices, lengths, strict=True)]
-    mask = [[0] * (width - length) + [1] * length for length in lengths]
+    ids = [[pad] * free + prompts[index] for index, free in zip(indices, padding, strict=True)]
+    mask = [[0] * free + [1] * (width - free) for free in padding]
     tensors = torch.tensor(ids, device=model.device), torch.tensor(mask, device=model.device)
-    return _generated(model, _Batch(*tensors, indices, [0] * len(indices), None), config._replace(max_new_tokens=1))
+    room = width + config.max_new_tokens
+    cache = None if started is None else with_start(started, padding, room - started.get_seq_length())
+    return _generated(model, _Batch(*tensors, indices, [0] * len(indices), cache), config._replace(max_new_tokens=1))
 
 
 def _continued(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _Batch:
@@ -155,7 +197,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
     stop = StoppingCriteriaList([_SomeEnded(config.eos_token_ids, batch.ids.shape[1] - 1)])
     greedily = greedy(config)
     rows = list(zip(batch.indices, batch.ages, strict=True))
-    with torch.inference_mode(), _only(model, greedily):
+    with torch.inference_mode(), _only(model, greedily), attention_for(model, batch.cache):
         output: Any = model.generate(  # type: ignore[operator]
             batch.ids,
             attention_mask=batch.mask,
@@ -170,7 +212,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
     return _Batch(ids, mask, batch.indices, [age + added for age in batch.ages], cache)
 
 
-def _merged(parts: list[tuple[_Batch, list[int]]], max_new_tokens: int) -> _Batch:
+def _merged(parts: list[tuple[_Batch, list[int]]], max_new_tokens: int, grouped: bool) -> _Batch:
     """Return rows of batches as one batch, without columns that are padding in all of them.
 
     The caches of the batches are freed on the way: the batches cannot be used again.
@@ -182,12 +224,24 @@ def _merged(parts: list[tuple[_Batch, list[int]]], max_new_tokens: int) -> _Batc
     ages = [batch.ages[row] for batch, kept in parts for row in kept]
     for layer in range(len(batches[0].cache.layers)):
         layers = [batch.cache.layers[layer] for batch in batches]
-        merged = _layer(layers, rows, width - 1, max_new_tokens - max(ages))
+        if grouped:
+            merged = _groups(layers, parts, max_new_tokens)
+        else:
+            merged = _layer(layers, rows, width - 1, max_new_tokens - max(ages))
         for batch in batches:  # frees what was merged, a layer at a time
             batch.cache.layers[layer] = merged
-    ids = _aligned(_kept([batch.ids for batch in batches], rows), width, -1)
+    ids = aligned(_kept([batch.ids for batch in batches], rows), width, -1)
     indices = [batch.indices[row] for batch, kept in parts for row in kept]
-    return _Batch(ids, _aligned(masks, width, -1), indices, ages, batches[0].cache)
+    return _Batch(ids, aligned(masks, width, -1), indices, ages, batches[0].cache)
+
+
+def _groups(layers: list[Any], parts: list[tuple[_Batch, list[int]]], max_new_tokens: int) -> GroupedLayer:
+    """Return rows of the caches of one layer as one cache, in the groups that they were prefilled in."""
+    groups = []
+    for layer, (batch, kept) in zip(layers, parts, strict=True):
+        widths = (batch.mask[kept].sum(dim=1) - 1).tolist()
+        groups += regrouped(layer, kept, widths, [max_new_tokens - batch.ages[row] for row in kept])
+    return GroupedLayer(groups)
 
 
 def _layer(layers: list[Any], rows: list[torch.Tensor], width: int, room: int) -> Any:
@@ -201,11 +255,11 @@ def _layer(layers: list[Any], rows: list[torch.Tensor], width: int, room: int) -
         return first
     if isinstance(first, DynamicSlidingWindowLayer):
         first.cumulative_length, width = width, min(width, first.sliding_window - 1)
-    roomy = type(first) in (DynamicLayer, _RoomyLayer)
-    keys = _aligned(_kept([one.keys for one in layers], rows), width, -2, room if roomy else 0)
-    values = _aligned(_kept([one.values for one in layers], rows), width, -2, room if roomy else 0)
+    roomy = type(first) in (DynamicLayer, RoomyLayer)
+    keys = aligned(_kept([one.keys for one in layers], rows), width, -2, room if roomy else 0)
+    values = aligned(_kept([one.values for one in layers], rows), width, -2, room if roomy else 0)
     if roomy:
-        return _RoomyLayer(keys, values, width)
+        return RoomyLayer(keys, values, width)
     first.keys, first.values = keys, values
     return first
 
@@ -213,44 +267,6 @@ def _layer(layers: list[Any], rows: list[torch.Tensor], width: int, room: int) -
 def _kept(tensors: list[torch.Tensor], rows: list[torch.Tensor]) -> list[torch.Tensor]:
     """Return these rows of each tensor."""
     return [tensor[kept] for tensor, kept in zip(tensors, rows, strict=True)]
-
-
-class _RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call] # transformers has no types here
-    """A layer's keys and values with free columns for new tokens; a DynamicLayer copies all of them for each one."""
-
-    def __init__(self, keys: torch.Tensor, values: torch.Tensor, width: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call] # transformers has no types here
-        self.lazy_initialization(keys, values)
-        self._room = keys, values
-        self.keys, self.values = keys[:, :, :width], values[:, :, :width]
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write the new columns behind those there are, and return them all."""
-        keys, values = self._room
-        start = self.get_seq_length()
-        end = start + key_states.shape[-2]
-        keys[:, :, start:end], values[:, :, start:end] = key_states, value_states
-        self.keys, self.values = keys[:, :, :end], values[:, :, :end]
-        return self.keys, self.values
-
-
-def _aligned(parts: list[torch.Tensor], width: int, dim: int, room: int = 0) -> torch.Tensor:
-    """Stack the parts with their last `width` columns aligned right, filled with 0 where a part has fewer.
-
-    `room` more columns follow, which are not initialised.
-    """
-    shape = list(parts[0].shape)
-    shape[0], shape[dim] = sum(len(part) for part in parts), width + room
-    whole, row = parts[0].new_empty(shape), 0
-    for part in parts:
-        have = min(part.shape[dim], width)
-        mine = whole.narrow(0, row, len(part))
-        mine.narrow(dim, 0, width - have).zero_()
-        mine.narrow(dim, width - have, have).copy_(part.narrow(dim, part.shape[dim] - have, have))
-        row += len(part)
-    return whole
 
 
 class _SomeEnded(StoppingCriteria):

@@ -76,8 +76,8 @@ def token_budget(loaded: LoadedModel, memory_gb: float, batch_size: int) -> int 
     -----
     Exact: the weights, and the cache of a token and of a row (measured with one token). Estimated: libraries, the
     activations and attention scores of `PREFILL` tokens (a single longer prompt needs more), the logits of
-    `batch_size` rows. A sliding window counts as if it kept all tokens. Not counted: what else the process holds, and
-    the pages of the weights' file while it is read.
+    `batch_size` rows. A sliding window counts as if it kept all tokens. Not counted: what else the process holds, the
+    cache of a start that all prompts share (of one row), and the pages of the weights' file while it is read.
     """
     model = loaded.model
     cached = cache_bytes(model)

@@ -18,6 +18,7 @@ import pandas as pd
 
 from slmsafety.records.ids import file_sha256
 from slmsafety.records.schema import UNKNOWN_LANGUAGE
+from slmsafety.replies.parts import answers
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -83,13 +84,8 @@ def reply_languages(replies: pd.DataFrame) -> list[str]:
     `replies` has response, and answer_start and answer_end where it is known which part that is: without them, or where
     they are missing, the whole reply answers.
     """
-    if "answer_start" not in replies:
-        return languages(replies["response"])
-    ends = zip(*(replies[name] for name in ("response", "answer_start", "answer_end")), strict=True)
-    return languages(
-        text if pd.isna(start) or not isinstance(text, str) else text[int(start) : int(end)]
-        for text, start, end in ends
-    )
+    known = {"answer_start", "answer_end"} <= set(replies.columns)
+    return languages(answers(replies) if known else replies["response"])
 
 
 def family(code: str) -> str:

@@ -229,7 +229,8 @@ def _turn(text: str) -> int:
     end = len(text) + 1
     while end > len(text):  # what ends a text may stand before a turn
         end = len(text)
-        for pattern, announced in ((_TURN, ()), (_TURN_IN_WORDS, (":",))):
+        marked = "<" in text or "[INST]" in text
+        for pattern, announced in (*([(_TURN, ())] if marked else []), (_TURN_IN_WORDS, (":",))):
             for found in pattern.finditer(text):
                 before = text[: found.start()].rstrip()
                 if before and not before.endswith(tuple(announced)):

@@ -49,8 +49,8 @@ def _joined(forms: dict[str, str], kind: str) -> str:
 
 _NAMES = list(_OPENINGS)
 _ANY = re.compile(f"{_joined(_OPENINGS, 'o')}|{_joined(_CLOSINGS, 'c')}", re.IGNORECASE)
-# Whether a text can hold a mark at all: most replies hold none, and are not looked at any further.
-_HINT = re.compile(r"[<\[\u25c1]|thought process:|\A\s*analysis", re.IGNORECASE)
+# What every tag has beside its "<": most replies have none of it, and are not looked at any further.
+_HINTS = ("think", "thought", "reasoning", "reflection", "inner_", "channel", "unused95")
 # The opening that a prompt may end with, and the most characters of it with the white space after it.
 _LAST = re.compile(
     f"({'|'.join(form for name, form in _OPENINGS.items() if name not in _WORDS)})\\s*\\Z", re.IGNORECASE
@@ -113,9 +113,17 @@ def _opens(text: str, mark: _Mark, begin: int) -> bool:
     return not before.rpartition("\n")[2].strip()
 
 
+def _may_hold_marks(low: str) -> bool:
+    """Whether a text in lower case is worth the search: it takes longer than all that is done for most replies."""
+    if "<" in low and any(hint in low for hint in _HINTS):
+        return True
+    words = "my thought process:" in low or low.lstrip().startswith("analysis")
+    return words or "think]" in low or "\u25c1" in low
+
+
 def _marks(text: str) -> Iterator[_Mark]:
     """Yield the marks of a text in their order, without those that are quoted and openings in code."""
-    if not _HINT.search(text):
+    if not _may_hold_marks(text.lower()):
         return
     code = [match.span() for match in _CODE.finditer(text)] if "```" in text else []
     for found in _ANY.finditer(text):
