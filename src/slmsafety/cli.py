@@ -114,9 +114,12 @@ def make_parser() -> argparse.ArgumentParser:
     status.add_argument("study", metavar="STUDY")
     status.set_defaults(run=_status)
     estimate = verbs.add_parser(
-        "estimate", help="calls, tokens, dollars and time that judging over endpoints will take"
+        "estimate", help="what replies will take (tokens, downloads, hours) and their judging over endpoints (dollars)"
     )
     estimate.add_argument("study", metavar="STUDY")
+    estimate.add_argument(
+        "--tokens-per-second", type=float, metavar="RATE", help="new tokens a second of one process, for the hours"
+    )
     estimate.set_defaults(run=_estimate)
     noise = verbs.add_parser("noise", help="how many replies and labels change under other batch sizes and dtypes")
     noise.add_argument("study", metavar="STUDY")
@@ -156,9 +159,21 @@ def _collect(options: argparse.Namespace) -> None:
 
 
 def _estimate(options: argparse.Namespace) -> None:
+    from slmsafety.pipeline.generation_estimate import estimate_generation, generation_totals
     from slmsafety.study import Study
 
-    table = Study.load(options.study).estimate()
+    study, rate = Study.load(options.study), options.tokens_per_second
+    if rate is not None and not 0 < rate < float("inf"):
+        raise InputError(f"--tokens-per-second {rate:g}: give a number above 0")
+    if study.params.kind == "run":
+        replies = estimate_generation(study.run, rate)
+        formats = {"download_gb": "{:.2f}".format, "hours": "{:.2f}".format}
+        print(replies.to_string(index=False, formatters=formats, na_rep="not known"))
+        print(generation_totals(replies))
+        if not any(judge.costs_money(study.root) for judge in study.run.judges):
+            print(f"study {study.name} has no judge behind an endpoint; its judges cost nothing")
+            return
+    table = study.estimate()
     total = table[["calls", "dollars", "most_dollars"]].sum()
     formats = {"dollars": "{:.2f}".format, "most_dollars": "{:.2f}".format, "minutes": "{:.0f}".format}
     print(table.to_string(index=False, formatters=formats, na_rep="no price"))

@@ -19,6 +19,7 @@ import yaml
 from tiny_models import write_model
 
 from slmsafety.errors import InputError
+from slmsafety.models.outline import Outline
 from slmsafety.params.study import load_params
 from slmsafety.pipeline.generate import generate_replies
 from slmsafety.pipeline.run import Run
@@ -131,6 +132,8 @@ def test_a_hub_model_that_has_changed_since_is_not_mixed_in(root, smollm2, monke
         return replace(smollm2, revision=commits.pop(0))
 
     monkeypatch.setattr("slmsafety.models.load.load_causal_lm", load)
+    outline = Outline(smollm2.tokenizer, smollm2.context_length, (2,))
+    monkeypatch.setattr("slmsafety.models.outline.read_outline", lambda source: outline)
     suites = [{"name": "demo_direct", "limit": 4}]
     entry = {"id": "tiny", "hub": "someone/tiny", **({"revision": revision} if revision else {})}
     study = Study.load({"name": f"moved-{revision}", **SMALL, "suites": suites, "models": [entry]})
