@@ -63,7 +63,8 @@ def generation_totals(table: pd.DataFrame) -> str:
     time = f"{total['hours']:.1f} hours" if table["hours"].notna().any() else "hours not known (--tokens-per-second)"
     return (
         f"generation: {total['replies']:.0f} replies, about {total['prompt_tokens']:.0f} prompt tokens (a quarter of "
-        f"the characters), at most {total['new_tokens']:.0f} new tokens; {downloads}, at most {disk:.1f} GB of disk; "
+        f"the characters, {PROMPT_TOKENS} each where no prompt is stored), "
+        f"at most {total['new_tokens']:.0f} new tokens; {downloads}, at most {disk:.1f} GB of disk; "
         f"{time}"
     )
 
