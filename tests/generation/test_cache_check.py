@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from recurrent_models import RECURRENT
 from test_architectures import END, FAMILIES, TEXTS, by_hand, replies, reply, write_tiny
-from tiny_models import RECURRENT
 from torch import nn
 
 from slmsafety.errors import InputError
