@@ -21,6 +21,7 @@ from slmsafety.generation.one_by_one import decode_alone
 from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.load import LoadedModel, load_causal_lm
+from slmsafety.models.outline import read_outline
 from slmsafety.models.source import Source
 
 
@@ -46,6 +47,13 @@ def test_a_recurrent_model_gives_its_own_replies_one_prompt_at_a_time(name: str,
 @pytest.mark.parametrize("name", ["GPT-2", "Gemma 3", "SmolLM2", "Zamba2"])
 def test_models_with_keys_for_each_token_stay_in_batches(name: str, dtype: str, tmp_path: Path) -> None:
     assert checked_decoder(tiny(tmp_path, name, dtype)) == (decode, False)
+
+
+def test_a_window_under_a_name_of_its_own_is_kept(tmp_path: Path) -> None:
+    shape = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 48, "expansion_ratio": 2}
+    loaded = load_causal_lm(Source(folder=write_tiny(tmp_path / "model", "mpt", shape)))
+    assert loaded.context_length == read_outline(Source(folder=tmp_path / "model")).context_length == 48
+    assert not checked_decoder(loaded).alone
 
 
 @pytest.mark.parametrize("name", RECURRENT)
