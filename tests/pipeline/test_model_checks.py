@@ -238,8 +238,11 @@ def test_a_card_that_needs_its_own_code_says_so(monkeypatch, tmp_path):
     from slmsafety.pipeline.model_checks import look_at_models
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    asked = Study.load(
-        {"name": "p", "kind": "run", "suites": ["demo_direct"], "models": ["mobilellm-1b"], "judges": ["offline"]}
-    )
-    (reason,) = look_at_models(asked.run, ["mobilellm-1b"]).values()
-    assert "it needs code of its own: `trust_remote_code: true` in its entry" in reason
+    # The card's own entry, a system of it, and its hub id under a name of one's own.
+    system, renamed = {"id": "safe", "card": "mobilellm-1b"}, {"id": "mine", "hub": "facebook/MobileLLM-1B"}
+    models = ["mobilellm-1b", system, renamed, {"id": "asked", "card": "gemma3-1b-it"}]
+    common = {"name": "p", "kind": "run", "suites": ["demo_direct"], "judges": ["offline"]}
+    reasons = look_at_models(Study.load({**common, "models": models}).run, ["mobilellm-1b", "safe", "mine", "asked"])
+    needs = "it needs code of its own: `trust_remote_code: true` in its entry"
+    assert [needs in reason for reason in reasons.values()] == [True, True, True, False]
+    assert "its licence must be accepted at https://huggingface.co/google/gemma-3-1b-it" in reasons["asked"]

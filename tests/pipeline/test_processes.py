@@ -182,10 +182,10 @@ def test_workers_end_with_the_tables_of_one_after_one_was_killed(root, alone, ca
     capsys.readouterr()
 
     # The rest in this process, one worker after the other: starting and ending them is what test_workers is about.
-    def one_after_the_other(target: Callable[[int, Report], None], workers: int, report: Report) -> None:
-        for worker in range(workers):
-            target(worker, report)
+    def one_after_the_other(target: Callable[[int, Report], Any], workers: int, report: Report) -> list[Any]:
+        found = [target(worker, report) for worker in range(workers)]
         assert len(read_table(study.folder, "responses", [])) == ROWS  # nothing is left for their parent
+        return found
 
     monkeypatch.setattr("slmsafety.pipeline.generate.run_workers", one_after_the_other)
     study.collect(["generate"])

@@ -78,7 +78,7 @@ def _look(run: Run, model: str) -> Look:
             return Look(None, ())
         return Look(None, tuple(_notes(run, model, source)))
     except InputError as error:
-        return Look(f"{error}{_advice(run, model, source)}", ())
+        return Look(f"{error}{_advice(source)}", ())
 
 
 def _notes(run: Run, model: str, source: Source) -> Iterator[str]:
@@ -106,15 +106,15 @@ def _notes(run: Run, model: str, source: Source) -> Iterator[str]:
         yield "nothing can end its replies (no end token in its generation config or tokenizer): each runs to its limit"
 
 
-def _advice(run: Run, model: str, source: Source) -> str:
+def _advice(source: Source) -> str:
     """What a card knows of a hub model that cannot be read: its licence has to be accepted, it brings its own code."""
-    cards = load_cards().set_index("id")
-    if source.hub is None or model not in cards.index or cards.at[model, "hub_id"] != source.hub:
+    cards = load_cards().drop_duplicates("hub_id").set_index("hub_id")
+    if source.hub not in cards.index:
         return ""
     needs = []
-    if cards.at[model, "gated"]:
+    if cards.at[source.hub, "gated"]:
         needs.append(f"its licence must be accepted at https://huggingface.co/{source.hub}, and HF_TOKEN set")
-    if "remote code" in str(cards.at[model, "note"]) and not source.trust_remote_code:
+    if "remote code" in str(cards.at[source.hub, "note"]) and not source.trust_remote_code:
         needs.append("it needs code of its own: `trust_remote_code: true` in its entry")
     return f"; {'; '.join(needs)}" if needs else ""
 

@@ -102,7 +102,8 @@ def tell_end(shard: Shard, waits: bool, environment: Mapping[str, str] = os.envi
     """
     if shard.world == 1 or "TORCHELASTIC_RUN_ID" not in environment:
         return
-    from torch.distributed import DistError, rendezvous
+    from torch.distributed import DistError
+    from torch.distributed.rendezvous import rendezvous
 
     key = f"slmsafety/ended/{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}/{next(_ENDS)}"
     try:
