@@ -87,6 +87,17 @@ def test_a_row_that_joins_in_the_wrong_place_is_found(tmp_path: Path) -> None:
     assert checked_decoder(loaded).alone
 
 
+def test_a_start_that_goes_wrong_by_itself_is_found(tmp_path: Path) -> None:
+    loaded = tiny(tmp_path, "Llama")
+
+    def change(kwargs: dict[str, Any], output: Any) -> None:
+        if kwargs["input_ids"].shape[1] > 1 and output.cache.get_seq_length() > kwargs["input_ids"].shape[1]:
+            output.logits[:] = output.logits.flip(-1)  # prompts that follow on a start
+
+    broken(loaded, change)
+    assert checked_decoder(loaded).alone
+
+
 def test_a_cache_that_is_wrong_for_single_prompts_too_is_refused_by_name(tmp_path: Path) -> None:
     loaded = tiny(tmp_path, "Llama")
 

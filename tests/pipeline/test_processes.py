@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from shutil import copytree
 from threading import Thread
 from typing import Any
 
@@ -111,14 +112,19 @@ def two_writers_each(watch: Watch) -> set[str]:
     return set(writers["demo_direct"])
 
 
-def test_two_launched_processes_end_with_the_tables_of_one(root, alone):
-    (root / "params/launched.yaml").write_text(yaml.safe_dump({"study": {"name": "launched", **SMALL}}))
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2"]
+def launch(root: Path, name: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+    """Let two processes of one launcher collect a study, as docs/scaling.md has it."""
+    (root / f"params/{name}.yaml").write_text(yaml.safe_dump({"study": {"name": name, **SMALL, **changes}}))
+    start = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2"]
     options = ["--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
+    command = [*start, *options, "-m", "slmsafety", "collect", name]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_two_launched_processes_end_with_the_tables_of_one(root, alone):
     watch = Watch(root / "runs/launched")
     watch.start()
-    command = [*launch, *options, "-m", "slmsafety", "collect", "launched"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = launch(root, "launched")
     assert done.returncode == 0, done.stderr
     two_writers_each(watch)
     study = Study.load("launched")
@@ -132,6 +138,31 @@ def test_two_launched_processes_end_with_the_tables_of_one(root, alone):
     assert +made == {**first, ("1", "generate"): 7, ("1", "judge"): 7, ("1", "metrics"): 7 + 7}
     manifests = [json.loads(path.read_text()) for path in (study.folder / "manifests").glob("*.json")]
     assert sorted(manifest["process"]["rank"] for manifest in manifests) == [0, 1]
+
+
+# A judge that takes its time in the second process.
+SLOW = """
+import os, time
+import pandas as pd
+def measure(rows):
+    time.sleep(6 if os.environ["RANK"] == "1" else 0)
+    return pd.DataFrame({"label": [2] * len(rows)})
+"""
+
+
+def test_a_process_whose_model_cannot_run_waits_for_the_others_before_it_fails(root):
+    """The launcher ends all processes as soon as one has failed."""
+    copytree(root / "tiny", root / "torn")
+    (root / "torn/model.safetensors").unlink()
+    (root / "slow.py").write_text(SLOW)
+    models = [{"id": "torn", "folder": "torn"}, *SMALL["models"]]
+    done = launch(root, "waits", models=models, judges=[{"name": "slow", "module": "slow.py"}])
+    assert done.returncode == 1
+    assert "1 of 2 models could not run, the others' work is done and kept: torn (" in done.stderr
+    study = Study.load("waits")
+    assert study.table("judgments")["model"].value_counts().to_dict() == {"tiny": ROWS}
+    manifests = [json.loads(path.read_text()) for path in (study.folder / "manifests").glob("*.json")]
+    assert [(set(manifest["could_not_run"]), bool(manifest["end"])) for manifest in manifests] == [({"torn"}, True)] * 2
 
 
 def test_workers_end_with_the_tables_of_one_after_one_was_killed(root, alone, capsys, monkeypatch):

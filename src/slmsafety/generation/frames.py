@@ -7,6 +7,8 @@ import re
 from slmsafety.errors import InputError
 
 _SLOT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+# What is meant as a slot: words in double braces. Braces around anything else (JSON, TeX) are text.
+_MEANT = re.compile(r"\{\{\s*(\w[\w .-]*?)\s*\}\}")
 _PROMPT, _SYSTEM = "PROMPT", "SYSTEM"
 
 
@@ -15,7 +17,7 @@ def check_frame(frame: str, system_prompt: str | None) -> None:
 
     A frame with {{SYSTEM}} needs a system prompt. Slots are read in any case, with or without blanks inside.
     """
-    found = [name.upper() for name in _SLOT.findall(frame)]
+    found = [name.upper() for name in _MEANT.findall(frame)]
     for name in found:
         if name not in (_PROMPT, _SYSTEM):
             raise InputError(f"its frame has the slot {{{{{name}}}}}; valid: {{{{PROMPT}}}} and {{{{SYSTEM}}}}")

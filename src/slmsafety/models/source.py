@@ -167,12 +167,29 @@ def folder_sha256(folder: Path) -> str:
     A spaCy pipeline has a config.cfg instead. Folders that are links are followed; of hidden files those are left out
     that no model is read from.
     """
-    if not any((folder / name).is_file() for name in ("config.json", "config.cfg")):
-        refuse_adapter(f"folder {folder}", folder / ADAPTER_FILE)
-        raise InputError(f"{folder}: not a model folder (no config.json)")
+    _check_folder(folder)
     files = sorted(path for path in _files(folder) if not path.name.startswith(".") or path.suffix in _READABLE)
     lines = [f"{path.relative_to(folder).as_posix()} {_weights_sha256(path)}\n" for path in files]
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def check_there(source: Source) -> None:
+    """Raise InputError for a folder or a GGUF file that is no model's at first sight; nothing of it is read."""
+    if source.folder is not None:
+        _check_folder(source.folder)
+    if source.gguf is not None:
+        _check_file(source.gguf)
+
+
+def _check_folder(folder: Path) -> None:
+    if not any((folder / name).is_file() for name in ("config.json", "config.cfg")):
+        refuse_adapter(f"folder {folder}", folder / ADAPTER_FILE)
+        raise InputError(f"{folder}: not a model folder (no config.json)")
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"{path}: no such GGUF file")
 
 
 def _files(folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
@@ -186,8 +203,9 @@ def _files(folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
 
 
 def _gguf_sha256(path: Path | None) -> str:
-    if path is None or not path.is_file():
-        raise InputError(f"{path}: no such GGUF file")
+    if path is None:
+        raise InputError("a model source without any origin has no weights")
+    _check_file(path)
     return _weights_sha256(path)
 
 

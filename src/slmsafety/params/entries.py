@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -24,9 +25,9 @@ from slmsafety.generation.frames import check_frame, no_place, takes_system
 from slmsafety.generation.settings import Temperature
 from slmsafety.importers.rules import NAME_LENGTH, stored_name
 from slmsafety.judging.rubrics.registry import RUBRIC_OF
-from slmsafety.models.cards import card, is_card
+from slmsafety.models.cards import Card, card, is_card
 from slmsafety.models.packages import EN_CORE_WEB_SM, GEMMA3_BASE, MINILM, SMOLLM2
-from slmsafety.models.source import Source
+from slmsafety.models.source import Source, check_there
 from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE, check_suite_name
 
@@ -35,6 +36,16 @@ class Strict(BaseModel):
     """Parameters in which an unknown key is an error. No message of pydantic's own repeats what was given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_by_yes(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse yes, no, true and false where a number belongs: Python would count them as 1 and 0."""
+        wanted = cls.model_fields[str(info.field_name)].annotation
+        kinds = {*get_args(wanted), wanted}
+        if isinstance(value, bool) and bool not in kinds and kinds & {int, float}:
+            raise InputError(f"key '{info.field_name}' is {value}; give a number")
+        return value
 
 
 FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -48,6 +59,16 @@ def check_json(value: dict[str, Any], what: str) -> None:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} holds what JSON cannot say ({error}); write dates as text, in quotes") from error
+
+
+def check_request(value: dict[str, Any], what: str) -> None:
+    """Raise InputError for what cannot be sent along with a call, or what a server would not read."""
+    if "extra_body" in value:
+        raise InputError(
+            f"{what} has the key 'extra_body', which a Python client takes apart and no server reads; give what it "
+            "holds as keys of the request itself"
+        )
+    check_json(value, what)
 
 
 def by_name(key: str) -> BeforeValidator:
@@ -164,8 +185,8 @@ class ModelParams(Strict):
             )
         for key in sorted(_REQUEST_KEYS & self.request.keys()):
             raise InputError(f"its request has the key '{key}', which the study's own keys set; remove it")
-        for key in ("template_kwargs", "request"):
-            check_json(getattr(self, key), f"its {key}")
+        check_json(self.template_kwargs, "its template_kwargs")
+        check_request(self.request, "its request")
 
     def check_template(self, template: str) -> None:
         """Raise InputError for what an entry gives a chat template under the template `raw`, its own or the study's."""
@@ -190,12 +211,23 @@ class ModelParams(Strict):
         given = {key: getattr(self, key) for key in SOURCE_KEYS if getattr(self, key) not in (None, False)}
         given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
         if not any(key in given for key in _ORIGINS):
-            known = card(self.card_id).source
+            known = self._card().source
             given = known.model_dump(exclude_defaults=True) | given
         try:
-            return Source(**given)
+            source = Source(**given)
         except ValidationError as error:
             raise first_problem(error, f"model '{self.id}'") from error
+        try:
+            check_there(source)
+        except InputError as error:
+            raise InputError(f"model '{self.id}': {error}") from error
+        return source
+
+    def _card(self) -> Card:
+        try:
+            return card(self.card_id)
+        except InputError as error:
+            raise InputError(f"{error}; an id of your own needs one of the keys card, {', '.join(_ORIGINS)}") from error
 
 
 _ORIGINS = ("hub", "folder", "gguf", "endpoint")
@@ -210,7 +242,8 @@ _TEMPLATE_KEYS = {
 }
 # What a request for a reply is made of by the other keys, and what must not come from anywhere else.
 _REQUEST_KEYS = {
-    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "stream", "n", "best_of", "echo"),
+    *("model", "messages", "prompt", "stream", "n", "best_of", "echo"),
+    *("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens"),
     *("temperature", "top_p", "seed", "frequency_penalty", "chat_template_kwargs"),
 }
 SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
@@ -290,6 +323,10 @@ class MetricParams(Strict):
         for name, source in given.items():
             paths = {key: data_path(str(path), root) for key in ("folder", "gguf") if (path := getattr(source, key))}
             given[name] = source.model_copy(update=paths)
+            try:
+                check_there(given[name])
+            except InputError as error:
+                raise InputError(f"metrics.{name}: {error}") from error
         return given
 
 
@@ -314,7 +351,14 @@ def first_problem(
     if first["type"] == "missing":
         return InputError(f"{source}: key '{where}' is missing")
     shown = _shown(where.rpartition(".")[2], first["input"])
-    return InputError(f"{source}: key '{where}' {shown}; {first['msg'][0].lower()}{first['msg'][1:]}")
+    return InputError(f"{source}: key '{where}' {shown}; {_plain(first['msg'])}")
+
+
+def _plain(message: str) -> str:
+    """What pydantic says is wanted, in the words of a params file."""
+    said = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping (key: value)", message)
+    said = said.replace("a valid tuple", "a list").replace("a valid string", "text")
+    return f"{said[0].lower()}{said[1:]}"
 
 
 def _shown(key: str, value: object) -> str:

@@ -21,7 +21,7 @@ from slmsafety.pipeline.label_mappings import Mappings
 from slmsafety.pipeline.measure import measure
 from slmsafety.pipeline.model_checks import refuse_stopped
 from slmsafety.pipeline.run import Run, Written
-from slmsafety.pipeline.shards import take_gpu, wait_until
+from slmsafety.pipeline.shards import take_gpu, tell_end, wait_until
 from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.records.manifest import start_manifest, write_manifest
 from slmsafety.records.schema import PROMPTS, RESPONSES, UNKNOWN_LANGUAGE
@@ -83,6 +83,7 @@ def collect(run: Run, given: Any, stages: Collection[str] | None = None, retry: 
             Mappings(run).fit_missing()
     ended = manifest | _made(run, wanted) | {"could_not_run": stopped}
     print(f"{run.shard.prefix()}manifest: {write_manifest(run.folder, ended).name}")
+    tell_end(run.shard, waits=bool(stopped))
     refuse_stopped(run, stopped)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import NamedTuple
 
 import pandas as pd
@@ -86,3 +87,29 @@ def wait_until(ready: Callable[[], bool], what: str, limit_s: float = 1800.0, ev
         if time.monotonic() > end:
             raise InputError(f"waited {limit_s:.0f} s for {what}; see what became of process 0")
         time.sleep(every_s)
+
+
+# The processes of a launcher run the same commands in the same order, so that this numbers their ends alike.
+_ENDS = count()
+
+
+def tell_end(shard: Shard, waits: bool, environment: Mapping[str, str] = os.environ, every_s: float = 0.5) -> None:
+    """Tell the other processes of a launcher that this one's work is done, and wait for theirs where it `waits`.
+
+    `accelerate launch` and torchrun end all processes as soon as one of them fails, so that one which is to fail waits
+    until the others have done their work; if one of them never does, the launcher ends this one. Does nothing where
+    no launcher has started this process (RANK and WORLD_SIZE set by hand), which nobody ends then.
+    """
+    if shard.world == 1 or "TORCHELASTIC_RUN_ID" not in environment:
+        return
+    from torch.distributed import DistError, rendezvous
+
+    key = f"slmsafety/ended/{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}/{next(_ENDS)}"
+    try:
+        store, _, _ = next(iter(rendezvous("env://")))
+        ended = store.add(key, 1)
+        while waits and ended < shard.world:
+            time.sleep(every_s)
+            ended = store.add(key, 0)
+    except DistError:  # the launcher's store is gone, and with it what would end the others
+        return

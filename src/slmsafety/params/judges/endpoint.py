@@ -12,7 +12,7 @@ from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import RUBRICS, build
 from slmsafety.models.client import Endpoint, api_key
-from slmsafety.params.entries import SuiteParams, check_json
+from slmsafety.params.entries import SuiteParams, check_request
 from slmsafety.params.judges.base import JudgeEntry, refuse_known_name
 from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import SUITES
@@ -76,7 +76,7 @@ class EndpointJudge(JudgeEntry):
             raise unknown("rubric", self.rubric, ("auto", *RUBRICS), f"judge '{self.name}' (or a path ending in .yaml)")
         for key in sorted(_REQUEST_KEYS & self.request.keys()):
             raise InputError(f"judge '{self.name}': its request has the key '{key}', which the rubric sets; remove it")
-        check_json(self.request, f"judge '{self.name}': its request")
+        check_request(self.request, f"judge '{self.name}': its request")
         try:
             self.server()
         except InputError as error:
