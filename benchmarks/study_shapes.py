@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from slmsafety.pipeline.judges import judge_ids
+from slmsafety.pipeline.judges import all_judge_ids
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import JUDGMENTS, PROMPT_METRICS, PROMPTS, REPLY_METRICS, RESPONSES, Table
 from slmsafety.records.store import Partition
@@ -132,6 +132,39 @@ def _sized_by_the_study() -> Shape:
     return Shape(table(["demo_direct"], names, 8, ["refusal_rules"]).assign(sample=0), study=study)
 
 
+def _systems() -> Shape:
+    """Two models in three systems each, two replies a prompt: answers apart, none, and in a language nobody reads."""
+    names = [f"{card}-{way}" for card in CARDS[:2] for way in ("plain", "framed", "safe")]
+    models = [
+        {"id": name, "card": name.rpartition("-")[0], "endpoint": "http://localhost:9/v1", "served": name}
+        for name in names
+    ]
+    study = {
+        "kind": "run",
+        "suites": [{"name": "demo_direct", "limit": 12}, {"name": "demo_framed", "limit": 8}],
+        "models": models,
+        "generation": {"temperature": 0.8, "samples": 2},
+        "judges": ["refusal_rules", "offline"],
+    }
+    once = table(["demo_direct", "demo_framed"], names, 12, ["refusal_rules"])
+    rows = pd.concat([once.assign(sample=sample) for sample in (0, 1)], ignore_index=True)
+    form = np.random.default_rng(7).integers(5, size=len(rows))
+    answer, thought = rows["response"], "<think>Paper.</think>\n"
+    lacking = {2: "no_answer", 3: "abstained", 4: "empty_response"}
+    status = pd.Series(form).map(lacking).fillna("ok")
+    rows = rows.assign(
+        response=answer.mask(form == 1, thought + answer).mask(form == 2, thought).mask(form == 4, ""),
+        answer_start=pd.array(np.where(form == 0, None, len(thought)), "Int64"),
+        language=np.where(form == 3, "fr", np.where(form < 2, "en", "und")),
+        score=rows["score"].mask(status.ne("ok"), ""),
+        status=status,
+    )
+    rows["answer_start"] = rows["answer_start"].mask(form > 2)
+    rows["answer_end"] = rows["response"].str.len().astype("Int64").mask(rows["answer_start"].isna())
+    other = rows.assign(judge="offline", score=rows["score"].replace({"0": "0.5", "0.5": "1"}))
+    return Shape(pd.concat([rows, other], ignore_index=True), metrics=True, study=study)
+
+
 def _model_lacks_a_suite() -> pd.DataFrame:
     rows = table(["alpha", "beta"], NO_CARD, 10)
     return rows[~(rows["suite"].eq("beta") & rows["model"].eq("dunlin"))]
@@ -200,6 +233,7 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "all ambiguous": lambda: Shape(table(["alpha", "beta"], NO_CARD, 8, shares=(0, 1, 0)), metrics=True),
     "all safe, two judges": lambda: Shape(table(["alpha"], NO_CARD, 8, ["a", "b"], shares=(0, 0, 1)), metrics=True),
     "several samples": _samples_of_two_judges,
+    "systems of two models": _systems,
     "a model lacks a suite": lambda: Shape(_model_lacks_a_suite()),
     "suites without a common model": lambda: Shape(
         pd.concat([table(["alpha"], NO_CARD, 8), table(["beta"], ["knot", "ruff"], 8)], ignore_index=True)
@@ -245,11 +279,14 @@ def _store(study: Study, rows: pd.DataFrame) -> None:
     if study.params.kind == "run":
         pairs = zip(frame["suite"], frame["model"], strict=True)
         frame["generation_id"] = [study.run.generation_ids[pair] for pair in pairs]
-        made = judge_ids(study.run)
-        frame["judge_id"] = [made[pair] for pair in zip(frame["suite"], frame["judge"], strict=True)]
+        made, apart = all_judge_ids(study.run), frame.get("answer_start", pd.Series(index=frame.index)).notna()
+        asked = zip(frame["suite"], frame["judge"], apart, strict=True)
+        frame["judge_id"] = [
+            made[suite, judge].answer if part else made[suite, judge].whole for suite, judge, part in asked
+        ]
     labelled = frame["status"].eq("ok") & frame["score"].ne("")
     frame["label"] = (pd.to_numeric(frame["score"].replace("", None)) * 2).where(labelled).astype("Int64")
-    prompts, judged = frame, frame
+    prompts, judged = frame.assign(language="en"), frame
     if "letter" in rows:
         own = frame["letter"].notna()
         item = {
@@ -265,7 +302,7 @@ def _store(study: Study, rows: pd.DataFrame) -> None:
             [json.dumps({**item, "sources": ["Religion"], "condition": context}) for context in contexts], frame.index
         )
         letters = pd.Series([json.dumps({"exact": x, "tolerant": x}) for x in frame["letter"]], frame.index)
-        prompts = frame.assign(meta=items.where(own, "{}"))
+        prompts = prompts.assign(meta=items.where(own, "{}"))
         judged = frame.assign(meta=letters.where(own, "{}"))
     for table_, part in ((PROMPTS, prompts), (RESPONSES, frame), (JUDGMENTS, judged)):
         _replace(study.folder, table_, part.drop_duplicates(list(table_.key)))
@@ -280,11 +317,11 @@ def _replace(folder: Path, table_: Table, rows: pd.DataFrame) -> None:
 
 def _measure(study: Study) -> None:
     """Write made-up metrics: of prompts with some noise, of replies with what goes with their length."""
-    rng = np.random.default_rng(1)
+    rng, made = np.random.default_rng(1), study.run.metrics_id if study.params.kind == "run" else "made up"
     for table_, of in ((PROMPT_METRICS, "prompts"), (REPLY_METRICS, "responses")):
         rows = study.table(of, [])
         metrics = [column for column in table_.columns if column not in table_.key]
         values = {name: rng.lognormal(2, 0.6, len(rows)) for name in metrics}
         whole = [name for name in metrics if table_.columns[name] == "int"]
-        frame = rows.assign(**values, metrics_id="made up")
+        frame = rows.assign(**values, metrics_id=made)
         _replace(study.folder, table_, frame.assign(**{name: frame[name].round() for name in whole}))

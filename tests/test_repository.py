@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
@@ -200,3 +201,11 @@ def test_an_undeclared_import_is_found(copy):
         "import os\nimport numpy.linalg\n\ndef f():\n    from pytest import main\n"
     )
     assert undeclared(copy) == {"pytest"}
+
+
+def test_no_two_modules_of_the_tests_have_one_name() -> None:
+    """Tests import helpers by their bare names: of two that are alike whichever comes first would be taken."""
+    paths = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")]
+    names = Counter(path.stem for path in paths)
+    assert len(names) > 20
+    assert not [name for name, count in names.items() if count > 1]

@@ -196,7 +196,9 @@ def test_systems_of_one_model_are_drawn_together():
     assert rank_agreement(few.drop(columns="card"), np.random.default_rng(0), resamples=20)["low"].notna().item()
     together, apart = (interval(each, 5) for each in (cards, frame))
     assert together[1] - together[0] > apart[1] - apart[0] + 0.02
+    assert rank_agreement(few, np.random.default_rng(0), resamples=1)[["n", "models"]].values.tolist() == [[12, 4]]
     alone = frame.assign(card=frame["model"])
+    assert "models" not in rank_agreement(alone, np.random.default_rng(0), resamples=1)
     assert interval(alone, 5) == apart, "a model with one system is drawn as before"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from recurrent_models import RECURRENT
 from test_architectures import END, FAMILIES, TEXTS, by_hand, replies, reply, write_tiny
-from tiny_models import RECURRENT
 from torch import nn
 
 from slmsafety.errors import InputError
@@ -21,6 +21,7 @@ from slmsafety.generation.one_by_one import decode_alone
 from slmsafety.generation.settings import GenerationJob, GenerationSettings
 from slmsafety.generation.transformers_engine import generate
 from slmsafety.models.load import LoadedModel, load_causal_lm
+from slmsafety.models.outline import read_outline
 from slmsafety.models.source import Source
 
 
@@ -46,6 +47,13 @@ def test_a_recurrent_model_gives_its_own_replies_one_prompt_at_a_time(name: str,
 @pytest.mark.parametrize("name", ["GPT-2", "Gemma 3", "SmolLM2", "Zamba2"])
 def test_models_with_keys_for_each_token_stay_in_batches(name: str, dtype: str, tmp_path: Path) -> None:
     assert checked_decoder(tiny(tmp_path, name, dtype)) == (decode, False)
+
+
+def test_a_window_under_a_name_of_its_own_is_kept(tmp_path: Path) -> None:
+    shape = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 48, "expansion_ratio": 2}
+    loaded = load_causal_lm(Source(folder=write_tiny(tmp_path / "model", "mpt", shape)))
+    assert loaded.context_length == read_outline(Source(folder=tmp_path / "model")).context_length == 48
+    assert not checked_decoder(loaded).alone
 
 
 @pytest.mark.parametrize("name", RECURRENT)
@@ -82,6 +90,17 @@ def test_a_row_that_joins_in_the_wrong_place_is_found(tmp_path: Path) -> None:
     def change(kwargs: dict[str, Any], output: Any) -> None:
         if len(output.logits) == 2:  # only once a row has left and another has joined
             output.logits[:] = output.logits.flip(0)
+
+    broken(loaded, change)
+    assert checked_decoder(loaded).alone
+
+
+def test_a_start_that_goes_wrong_by_itself_is_found(tmp_path: Path) -> None:
+    loaded = tiny(tmp_path, "Llama")
+
+    def change(kwargs: dict[str, Any], output: Any) -> None:
+        if kwargs["input_ids"].shape[1] > 1 and output.cache.get_seq_length() > kwargs["input_ids"].shape[1]:
+            output.logits[:] = output.logits.flip(-1)  # prompts that follow on a start
 
     broken(loaded, change)
     assert checked_decoder(loaded).alone

@@ -54,23 +54,23 @@ def study(*judges: object, **more: object) -> Study:
     return Study.load({**run, "judges": list(judges), **more})
 
 
-def with_replies(asked: Study) -> Study:
+def with_replies(asked: Study, texts: tuple[str, ...] = TEXTS) -> Study:
     """The study with prompts, and replies as a finished run leaves them."""
     asked.collect(["prompts"])
     prompts = asked.table("prompts", ["prompt"])
     for (suite, model), key in asked.run.generation_ids.items():
         rows = prompts.loc[prompts["suite"] == suite, ["suite", "instance_id"]].assign(
-            model=model, generation_id=key, response=TEXTS
+            model=model, generation_id=key, response=texts
         )
         rows = rows.assign(prompt_tokens=9, output_tokens=3, prompt_truncated=False, meta="{}")
-        rows["finish_reason"] = ["stop" if text else "empty" for text in TEXTS]
+        rows["finish_reason"] = ["stop" if text else "empty" for text in texts]
         Partition(asked.folder, RESPONSES, (suite, model)).replace(rows)
     return asked
 
 
-def with_scores(asked: Study, scores: tuple[float, ...] = SCORES) -> Study:
+def with_scores(asked: Study, scores: tuple[float, ...] = SCORES, texts: tuple[str, ...] = TEXTS) -> Study:
     """The study with replies that the guard has scored; the empty one it did not see."""
-    with_replies(asked)
+    with_replies(asked, texts)
     for suite, model in asked.run.generation_ids:
         rows = Partition(asked.folder, RESPONSES, (suite, model)).read(["finish_reason"]).assign(judge="guard")
         rows = rows.assign(raw_value=scores, judge_id=judge_ids(asked.run)[suite, "guard"])
@@ -249,6 +249,17 @@ def test_semantic_gives_no_label_where_refusals_are_not_known(root):
     part.replace(part.read().iloc[:-1])
     with pytest.raises(InputError, match="needs the verdict of refusal_rules on every reply; 1 of demo_direct lack it"):
         asked.labels("guard")
+
+
+def test_semantic_abstains_where_the_rules_do(root):
+    french = "Mélangez la farine et l'eau, puis attendez une heure avant de cuire le pain."
+    asked = study("refusal_rules", {**GUARD, "mapping": "semantic"})
+    with_scores(asked, texts=(*TEXTS[:3], french, *TEXTS[4:]))
+    assert labels(asked) == [-1, 2, 1, -1, 0, 0] * 2
+    assert asked.labels("guard")["status"].value_counts().to_dict() == {"ok": 8, "abstained": 2, "empty_response": 2}
+    every = asked.table("judgments", ["judge", "status", "label", "refused", "raw_value"])
+    arms = {rows["arm"].iloc[0]: rows["label"].count() for rows, _ in asked.mappings.readings(every)}
+    assert arms["semantic"] == 8 and arms["fixed_thirds"] == 10
 
 
 def test_a_mapping_follows_the_people_whose_labels_it_is_fitted_to(root):

@@ -46,6 +46,20 @@ def test_the_agreement_of_suites_has_its_range_and_its_numbers_of_models():
     assert told.rank_agreement(pairs.head(1).assign(n=9)) == few
 
 
+def test_systems_of_one_model_are_not_counted_as_models():
+    pairs = pd.DataFrame({"tau": [0.5, -0.25], "n": [12, 11], "models": [2, 1]})
+    assert told.rank_agreement(pairs) == (
+        "Tau-b between suites lies between -0.25 and 0.50 (n = 11 to 12 systems of 2 models); with so few models that"
+        " says nothing."
+    )
+    one = told.rank_agreement(pairs.tail(1))
+    assert one.startswith("Tau-b between the two suites is -0.25 (n = 11 systems of 1 model);")
+    scores = pd.DataFrame({"suite": "a", "model": list("pqr"), "card": list("ppr"), "mean": 0.5})
+    assert told.scored("s", scores) == ["Study s has scores of 3 systems of 2 models in 1 suite."]
+    assert told.scored("s", scores.iloc[1:]) == ["Study s has scores of 2 models in 1 suite."]
+    assert told.scored("s", scores.assign(mean=np.nan)) == []
+
+
 def test_replies_in_another_language_are_told_and_those_not_known_are_no_zero():
     frame = pd.DataFrame({"model_name": list("aabbc"), "ar": 0.5, "n": 4, "n_other_language": [0, 2, 1200, 0, 0]})
     frame = frame.astype({"n_other_language": "Int64"})

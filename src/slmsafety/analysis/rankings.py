@@ -61,7 +61,8 @@ def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: 
     Returns
     -------
     DataFrame
-        suite_a, suite_b, tau, low, high, n (int: models that both suites scored). tau is 1 where both suites order all
+        suite_a, suite_b, tau, low, high, n (int: models that both suites scored) and, where some of those are systems
+        of one card, `models` (int: their different cards). tau is 1 where both suites order all
         models alike, 0 where as many pairs agree as disagree, -1 where one order is the other reversed; nan below two
         models. low and high are the 95 % percentile interval over models drawn with replacement, each with all its
         systems; a draw in which a suite is constant is left out; nan below ten models, and where every draw is left
@@ -81,8 +82,9 @@ def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: 
             common = table[[first, second]].dropna()
             both, own = common.to_numpy(), cards.loc[common.index].to_numpy()
             limits = _tau_interval(both, own, rng, resamples) if len(set(own)) >= FEWEST_CLUSTERS else (np.nan, np.nan)
-            rows.append((first, second, tau(both[:, 0], both[:, 1]), *limits, len(both)))
-    return pd.DataFrame(rows, columns=["suite_a", "suite_b", "tau", "low", "high", "n"])
+            rows.append((first, second, tau(both[:, 0], both[:, 1]), *limits, len(both), len(set(own))))
+    found = pd.DataFrame(rows, columns=["suite_a", "suite_b", "tau", "low", "high", "n", "models"])
+    return found if cards.duplicated().any() else found.drop(columns="models")
 
 
 def size_steps(outcomes: pd.DataFrame) -> pd.DataFrame:

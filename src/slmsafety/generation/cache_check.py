@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from slmsafety.errors import InputError
-from slmsafety.generation.decoding import BatchLimits, DecodeConfig, decode
+from slmsafety.generation.decoding import SHARED, BatchLimits, DecodeConfig, decode, shared_start
 from slmsafety.generation.memory import OUT_OF_MEMORY, cache_bytes
 from slmsafety.generation.one_by_one import decode_alone
 from slmsafety.models.load import LoadedModel
@@ -61,8 +61,9 @@ def checked_decoder(loaded: LoadedModel) -> Checked:
 
     Notes
     -----
-    Three prompts get eight new tokens in one batch, and four in a batch of two that one leaves and another joins. A
-    cache without keys is never batched: its states take in the padding. In all about 20 passes of the model.
+    Three prompts get eight new tokens in one batch, and four in a batch of two that one leaves and another joins; then
+    four once more behind a start that all share, where such a start would be read once. A cache without keys is never
+    batched: its states take in the padding. In all about 20 to 30 passes of the model.
     """
     batches = _problem(loaded, decode) if _keeps_tokens(loaded) else "its cache keeps no tokens apart"
     if batches is None:
@@ -88,9 +89,9 @@ def _keeps_tokens(loaded: LoadedModel) -> bool:
 def _problem(loaded: LoadedModel, decoder: Decoder) -> str | None:
     """Return what is wrong with a decoder's replies, or None."""
     prompts = _prompts(loaded)
-    to_the_limit = DecodeConfig(_NEW, [], loaded.pad_id)
+    to_the_limit, whole_batch = DecodeConfig(_NEW, [], loaded.pad_id), BatchLimits(len(prompts))
     try:
-        whole = _replies(decoder(loaded.model, prompts, to_the_limit, BatchLimits(len(prompts))))
+        whole = _replies(decoder(loaded.model, prompts, to_the_limit, whole_batch))
         wrong = sum(not _is_own(loaded, prompts[row], new) for row, new in whole.items())
         # Its second token ends the first row, whose place the third prompt takes.
         ending = DecodeConfig(_NEW // 2, [whole[0][1]], to_the_limit.pad_token_id)
@@ -98,12 +99,16 @@ def _problem(loaded: LoadedModel, decoder: Decoder) -> str | None:
         for row, new in joined.items():
             said = new + ending.eos_token_ids if len(new) < ending.max_new_tokens else new
             wrong += said != whole[row][: len(said)] and not _is_own(loaded, prompts[row], said)
+        alike = _alike(loaded, prompts) if decoder is decode else []
+        again = to_the_limit._replace(max_new_tokens=_NEW // 2)
+        shared = _replies(decoder(loaded.model, alike, again, whole_batch)) if alike else {}
+        wrong += sum(not _is_own(loaded, alike[row], new) for row, new in shared.items())
     except InputError:
         raise
     except _OF_A_CACHE as error:
         _raise_if_full(error)
         return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-    return f"{wrong} of {len(whole) + len(joined)} replies differ" if wrong else None
+    return f"{wrong} of {len(whole) + len(joined) + len(shared)} replies differ" if wrong else None
 
 
 def _raise_if_full(error: Exception) -> None:
@@ -117,6 +122,14 @@ def _prompts(loaded: LoadedModel) -> list[list[int]]:
     most = max(3, loaded.context_length - _NEW)
     ids: list[list[int]] = [loaded.tokenizer.encode(text, verbose=False) for text in _PROBES]
     return [row[: max(1, most // part)] or [0] for row, part in zip(ids, (3, 2, 1), strict=True)]
+
+
+def _alike(loaded: LoadedModel, prompts: list[list[int]]) -> list[list[int]]:
+    """The prompts behind a start that all share, as that of a chat template, where it goes through the model by itself;
+    none where the model does not allow that."""
+    start = (prompts[-1] * SHARED)[:SHARED]
+    alike = [[*start, *prompt][: max(SHARED, loaded.context_length - _NEW)] for prompt in prompts]
+    return alike if shared_start(loaded.model, alike, DecodeConfig(1, [], loaded.pad_id)) is not None else []
 
 
 def _replies(lists: Iterator[list[tuple[int, list[int]]]]) -> dict[int, list[int]]:

@@ -91,7 +91,7 @@ def decode(
         For logits that are nan or infinite.
     """
     parts: list[tuple[_Batch, list[int]]] = []
-    grouped, started, start = can_group(model), _shared_start(model, prompts, config), 0
+    grouped, started, start = can_group(model), shared_start(model, prompts, config), 0
     room = _Room(config.max_new_tokens, limits, 0 if grouped else _FILLED)
     while parts or start < len(prompts):
         held = [len(prompts[batch.indices[row]]) for batch, rows in parts for row in rows]
@@ -153,8 +153,11 @@ def _joining(held: list[int], prompts: list[list[int]], start: int, room: _Room)
         yield group
 
 
-def _shared_start(model: PreTrainedModel, prompts: list[list[int]], config: DecodeConfig) -> DynamicCache | None:
-    """Return the cache of the tokens that all prompts start with, if they are worth it and the model allows it."""
+def shared_start(model: PreTrainedModel, prompts: list[list[int]], config: DecodeConfig) -> DynamicCache | None:
+    """Return the cache of the tokens that all prompts start with, read by itself; None where it is not.
+
+    They have to be worth it (SHARED), and the model has to allow it. Arguments as those of `decode`.
+    """
     # Two prompts that sort first and last share what all share. Never a whole prompt: its last token is still to go
     # through the model.
     both = list(zip(min(prompts), max(prompts), strict=False))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
 from slmsafety.generation.cache_check import Decoder
@@ -173,13 +174,19 @@ def _answer(loaded: LoadedModel, new: list[int], text: str, asked: list[int], pr
 
     Special tokens, which the text leaves out, may mark reasoning, and what was asked may end in such a mark.
     """
-    special = set(loaded.tokenizer.all_special_ids)
+    special = _left_out(loaded.tokenizer)
     pieces = [(_decoded_text(loaded, list(ids)), marks) for marks, ids in groupby(new, key=special.__contains__)]
     if "".join(piece for piece, marks in pieces if not marks) != text:  # pieces that are decoded alone read otherwise
         pieces = [(text, False)]
     opened = opened_by(_decoded_text(loaded, asked[-_TAIL:]))
     found = answer_of_pieces([(opened, True), *pieces], prompt)
     return {} if found is None else {"answer_start": found[0], "answer_end": found[1]}
+
+
+def _left_out(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Return the ids that a text leaves out as special tokens: most marks of channels have no role among the named."""
+    added = tokenizer.added_tokens_decoder.items()
+    return {*tokenizer.all_special_ids, *(index for index, token in added if token.special)}
 
 
 def _decoded_text(loaded: LoadedModel, ids: list[int]) -> str:

@@ -22,7 +22,7 @@ from slmsafety.models.hub import unavailable
 from slmsafety.models.packages import GEMMA3_BASE, SMOLLM2
 from slmsafety.models.quiet import quiet
 from slmsafety.models.source import Source, hub_commit, hub_file
-from slmsafety.models.tokens import refuse_other_vocabulary
+from slmsafety.models.tokens import refuse_other_vocabulary, window
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -164,13 +164,8 @@ def locate(source: Source) -> tuple[str, str | None, str]:
 
 
 def _prepare(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
-    """Pad on the left, with the end token where there is no pad token, and limit the context length.
-
-    It is the smaller of the tokenizer's and the model's: either may be unset or larger than the other.
-    """
+    """Pad on the left, with the end token where there is no pad token, and limit the context length."""
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if positions is not None:
-        tokenizer.model_max_length = min(tokenizer.model_max_length, positions)
+    tokenizer.model_max_length = window(model.config, tokenizer)

@@ -15,6 +15,7 @@ from slmsafety.models.hub import unavailable
 from slmsafety.models.load import locate
 from slmsafety.models.quiet import quiet
 from slmsafety.models.source import Source
+from slmsafety.models.tokens import window
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,8 @@ def read_outline(source: Source) -> Outline:
         raise unavailable(str(source), error) from error
     if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not _brings(given, "AutoModelForCausalLM"):
         raise InputError(f"{source}: model type '{config.model_type}' is no causal language model")
-    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
-    window = min(tokenizer.model_max_length, positions) if positions is not None else tokenizer.model_max_length
     own = {tokenizer.eos_token_id} - {None}
-    return Outline(tokenizer, int(window), tuple(sorted({*ends, *own})))
+    return Outline(tokenizer, window(config, tokenizer), tuple(sorted({*ends, *own})))
 
 
 def _refuse_own_code(source: Source, given: dict[str, Any]) -> None:

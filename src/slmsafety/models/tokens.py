@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
 
@@ -25,6 +25,16 @@ def eos_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
     own = getattr(model.generation_config, "eos_token_id", None)
     listed = own if isinstance(own, list) else [own]
     return sorted({int(token) for token in (*listed, tokenizer.eos_token_id) if token is not None})
+
+
+def window(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the most tokens that prompt and response may have together, by a model's config and its tokenizer.
+
+    It is the smaller of the two: either may be unset or larger than the other. MPT and DBRX have a name of their own.
+    """
+    own = config.get_text_config()
+    positions = getattr(own, "max_position_embeddings", None) or getattr(own, "max_seq_len", None)
+    return int(tokenizer.model_max_length if positions is None else min(tokenizer.model_max_length, positions))
 
 
 def refuse_other_vocabulary(source: str, tokenizer: PreTrainedTokenizerBase, embeddings: int) -> None:

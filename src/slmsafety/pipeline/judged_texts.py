@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from slmsafety.pipeline.run import Run
 from slmsafety.records.schema import REPLY_KEY
@@ -88,12 +89,11 @@ def judged_rows(run: Run, rows: pd.DataFrame, part: tuple[str, str], ids: JudgeI
     ids : JudgeIds
         The judge's.
     """
-    apart = answers_apart(run, *part) if run.params.judged == "answer" else None
-    if apart is None or not len(apart):
+    replies = _with_parts(run, *part) if run.params.judged == "answer" else None
+    if replies is None or not has_part(replies).any():
         keep = rows["judge_id"] == ids.whole
     else:
-        found = pd.MultiIndex.from_frame(rows[_KEY]).isin(apart)
-        keep = rows["judge_id"] == np.where(found, ids.answer, ids.whole)
+        keep = rows["judge_id"] == np.where(_among_apart(rows, replies), ids.answer, ids.whole)
     return rows if keep.all() else rows[keep]
 
 
@@ -111,6 +111,22 @@ def answers_apart(run: Run, suite: str, model: str) -> pd.MultiIndex:
     MultiIndex
         instance_id, generation_id and sample; no text is read.
     """
+    return _apart(_with_parts(run, suite, model))
+
+
+def _with_parts(run: Run, suite: str, model: str) -> pd.DataFrame:
+    """The keys of a model's replies and what of them answers; no row where every answer is the whole reply."""
     part = run.responses(suite, model)
-    rows = part.read(PARTS) if part.has_values(PARTS[0]) else pd.DataFrame(columns=[*REPLY_KEY, *PARTS])
-    return pd.MultiIndex.from_frame(rows.loc[has_part(rows), _KEY])
+    return part.read(PARTS) if part.has_values(PARTS[0]) else pd.DataFrame(columns=[*REPLY_KEY, *PARTS])
+
+
+def _apart(replies: pd.DataFrame) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(replies.loc[has_part(replies), _KEY])
+
+
+def _among_apart(rows: pd.DataFrame, replies: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows are about a reply whose answer is apart. Rows of the very replies, in their order, need no index."""
+    keys = [frame[_KEY].reset_index(drop=True) for frame in (rows, replies)]
+    if keys[0].equals(keys[1]):
+        return has_part(replies).to_numpy()
+    return pd.MultiIndex.from_frame(keys[0]).isin(_apart(replies))

@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from slmsafety.errors import InputError
 from slmsafety.importers.human_labels import read_human_labels
@@ -72,17 +74,21 @@ class Mappings:
         """Return the judgments with the labels that mappings give; only rows of status ok get one.
 
         `judgments` holds the reply's key, judge, status, label, refused and raw_value, some of `every` judgment of the
-        study, where refusals are looked up. Raises InputError for a mapping that cannot be fitted yet, or was fitted on
-        other scores, and for a reply whose refusal is not known where the mapping needs it.
+        study, where refusals are looked up. Where a mapping needs the refusal of a reply that REFUSALS abstained from,
+        so does the mapping: the row is `abstained`. Raises InputError for a mapping that cannot be fitted yet, or was
+        fitted on other scores, and for a reply that REFUSALS was not given where the mapping needs that.
         """
         mapped = judgments["judge"].isin(self.judges)
         if not mapped.any():
             return judgments
-        refused, label = refusals(every), judgments["label"].copy()
+        refused, label, status = refusals(every), judgments["label"].copy(), judgments["status"].copy()
         for (suite, name), rows in judgments[mapped].groupby(["suite", "judge"], sort=False):
             (entry,) = (entry for entry in self.run.suites if entry.name == suite)
-            label[rows.index] = self._apply(self.stored(self.judges[str(name)], entry), rows, refused)
-        return judgments.assign(label=label)
+            mapping = self.stored(self.judges[str(name)], entry)
+            label[rows.index] = self._apply(mapping, rows, refused)
+            if mapping.by_refusal:
+                status[rows.index[_untold(rows, refused)]] = "abstained"
+        return judgments.assign(label=label, status=status)
 
     def readings(self, judgments: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
         """Yield the rows of each mapped judge and suite as every method labels them, and that method's cuts.
@@ -100,7 +106,7 @@ class Mappings:
             for method in (name for name, about in METHODS.items() if about.span == PROBABILITY):
                 if METHODS[method].by_truth and (truth is None or truth.nunique() < 2):
                     continue
-                if METHODS[method].by_refusal and not pd.MultiIndex.from_frame(rows[KEYS]).isin(refused.index).all():
+                if METHODS[method].by_refusal and _unread(rows, refused).any():
                     continue
                 keys = {"judge": str(name), "suite": str(suite), "arm": method}
                 try:
@@ -196,8 +202,7 @@ class Mappings:
             return mapping.apply(_scores(rows), rows["model"])
         known = refused.reindex(pd.MultiIndex.from_frame(rows[KEYS])).reset_index(drop=True)
         suite = str(rows["suite"].iloc[0])
-        unknown = int((known.isna().to_numpy() & _scores(rows).notna().to_numpy()).sum())
-        if unknown:
+        if unknown := int(_unread(rows, refused).sum()):
             raise InputError(
                 f"mapping {mapping.name} needs the verdict of {REFUSALS} on every reply; {unknown} of {suite} lack it: "
                 "let it read the same suites and models, and judge them"
@@ -226,9 +231,21 @@ def _shown(fitted: GroupCuts) -> dict[str, Any]:
 
 
 def refusals(judgments: pd.DataFrame) -> pd.Series:
-    """Return whether REFUSALS says that each reply refuses, indexed by the reply's key, without those not labelled."""
-    rows = judgments[(judgments["judge"] == REFUSALS) & (judgments["status"] == "ok")]
+    """Return whether each reply that REFUSALS has read refuses, by the reply's key; missing where it abstained."""
+    rows = judgments[(judgments["judge"] == REFUSALS) & judgments["status"].isin(["ok", "abstained"])]
     return rows.set_index(KEYS)["refused"]
+
+
+def _unread(rows: pd.DataFrame, refused: pd.Series) -> NDArray[np.bool_]:
+    """Which rows have a score that counts, of a reply that REFUSALS has not read."""
+    read = pd.MultiIndex.from_frame(rows[KEYS]).isin(refused.index)
+    return _scores(rows).notna().to_numpy() & ~read
+
+
+def _untold(rows: pd.DataFrame, refused: pd.Series) -> NDArray[np.bool_]:
+    """Which rows have a score that counts, of a reply of which `refused` tells nothing."""
+    told = refused.reindex(pd.MultiIndex.from_frame(rows[KEYS])).notna().to_numpy()
+    return _scores(rows).notna().to_numpy() & ~told
 
 
 def _scores(rows: pd.DataFrame) -> pd.Series:

@@ -46,10 +46,14 @@ _DRESS = "\"'`*_\u201c\u201d"
 _FEWEST_WORDS, _FEWEST_CHARACTERS = 3, 8
 _ENDS = ".?!:;\u3002\uff1f\uff01\u2026"
 
-# The next turn: a tag in words, at the start of a line, or the marks of a template.
-_TURN_IN_WORDS = re.compile(
-    r"\n[ \t]*(?:(?:Human|User|HUMAN|USER)[ \t]*:|#{2,4}[ \t]*(?:Instruction|Human|User|Input)\b)"
+# The next turn: a tag in words, at the start of a line, or the marks of a template. A heading that says more than the
+# role, such as "## User guide", is one of the answer.
+_TAG = (
+    r"(?:(?:Human|User|HUMAN|USER)[ \t]*:"
+    r"|#{2,4}[ \t]*(?:(?:Instruction|Human|User|Input)[ \t]*:|(?:Instruction|Human|User)[ \t]*(?:\n|\Z)))"
 )
+_TURN_IN_WORDS = re.compile(rf"\n[ \t]*{_TAG}")
+_OPENS_WITH_TURN = re.compile(rf"\s*{_TAG}")
 _TURN = re.compile(
     r"<\|(?:user|im_end|eot_id|end|return|endoftext|end_of_text|end_of_solution|END_RESPONSE)\|>|<end_of_turn>|\n\[INST\]"
     r"|<\|im_start\|>user|<start_of_turn>user|<\|start_header_id\|>user|</(?:answer|output|response)>\s*\Z"
@@ -224,18 +228,16 @@ def _begins(text: str, words: list[str]) -> bool:
 def _turn(text: str) -> int:
     """Where another turn begins in a text: its length where none does.
 
-    Tags in words after a colon are a dialogue that the reply has announced.
+    Where the first tag in words follows a colon, or the text begins with one, they are a dialogue that was asked for.
     """
     end = len(text) + 1
     while end > len(text):  # what ends a text may stand before a turn
         end = len(text)
-        marked = "<" in text or "[INST]" in text
-        for pattern, announced in (*([(_TURN, ())] if marked else []), (_TURN_IN_WORDS, (":",))):
-            for found in pattern.finditer(text):
-                before = text[: found.start()].rstrip()
-                if before and not before.endswith(tuple(announced)):
-                    text = text[: found.start()]
-                    break
+        marks = _TURN.finditer(text) if "<" in text or "[INST]" in text else iter(())
+        text = text[: next((mark.start() for mark in marks if text[: mark.start()].strip()), end)]
+        tag = None if _OPENS_WITH_TURN.match(text) else _TURN_IN_WORDS.search(text)
+        if tag and not text[: tag.start()].rstrip().endswith(":"):
+            text = text[: tag.start()]
     return end
 
 

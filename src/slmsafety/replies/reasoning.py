@@ -1,7 +1,8 @@
 """Reasoning that a reply shows, in the forms that models and servers have published; what stands outside of it.
 
-A tag in quotes or in a block of code is talk about the tag. An opening counts at the start of a line only, a closing
-without an opening says that the chat template had opened it, and what is never closed was cut within the reasoning.
+A tag in quotes or in a block of code is talk about the tag, and so are an opening and its closing within a line. An
+opening counts at the start of a line only, a closing without an opening says that the chat template had opened it, and
+what is never closed was cut within the reasoning.
 """
 
 from __future__ import annotations
@@ -61,10 +62,13 @@ _QUOTES = "`'\"\u2018\u2019\u201c\u201d"
 
 
 class _Mark(NamedTuple):
+    """`code` is the number of the block of code that it stands in; None for none."""
+
     form: str
     opens: bool
     start: int
     end: int
+    code: int | None
 
 
 def opened_by(prompt: str) -> str:
@@ -91,6 +95,7 @@ def outside(text: str) -> tuple[list[tuple[int, int]], bool]:
     """
     parts: list[tuple[int, int]] = []
     inside, begin, reasoned = "", 0, False
+    mentioned: _Mark | None = None
     for mark in _marks(text):
         if inside:
             if not mark.opens and mark.form == inside:
@@ -98,13 +103,24 @@ def outside(text: str) -> tuple[list[tuple[int, int]], bool]:
         elif mark.opens and _opens(text, mark, begin):
             parts.append((begin, mark.start))
             inside, reasoned = mark.form, True
-        elif not mark.opens and mark.form not in _WORDS:  # the template had opened it
+        elif mark.opens:
+            mentioned = mark
+        elif mark.form not in _WORDS and not _closes_talk(text, mark, mentioned):  # the template had opened it
             begin, reasoned = mark.end, True
     return (parts if inside else [*parts, (begin, len(text))]), reasoned
 
 
+def _closes_talk(text: str, mark: _Mark, mentioned: _Mark | None) -> bool:
+    """Whether a closing belongs to an opening that is talk about tags: within its line, or in its block of code."""
+    if mentioned is None or mentioned.form != mark.form:
+        return False
+    return "\n" not in text[mentioned.end : mark.start] or (mark.code is not None and mark.code == mentioned.code)
+
+
 def _opens(text: str, mark: _Mark, begin: int) -> bool:
     """Whether an opening stands where reasoning starts: on a new line, or where nothing stands before it."""
+    if mark.code is not None:
+        return False
     before = text[begin : mark.start]
     if mark.form == "said" and not re.search(_CLOSINGS["said"], text[mark.end :], re.IGNORECASE):
         return False  # an answer may begin so
@@ -122,7 +138,7 @@ def _may_hold_marks(low: str) -> bool:
 
 
 def _marks(text: str) -> Iterator[_Mark]:
-    """Yield the marks of a text in their order, without those that are quoted and openings in code."""
+    """Yield the marks of a text in their order, without those that are quoted."""
     if not _may_hold_marks(text.lower()):
         return
     code = [match.span() for match in _CODE.finditer(text)] if "```" in text else []
@@ -131,6 +147,6 @@ def _marks(text: str) -> Iterator[_Mark]:
         before, after = text[max(found.start() - 1, 0) : found.start()], text[found.end() : found.end() + 1]
         quoted = before and after and before in _QUOTES and after in _QUOTES
         opens, form = name[0] == "o", _NAMES[int(name[1:])]
-        in_code = opens and any(first < found.start() < last for first, last in code)
-        if not quoted and not in_code:
-            yield _Mark(form, opens, found.start(), found.end())
+        block = next((n for n, (first, last) in enumerate(code) if first < found.start() < last), None)
+        if not quoted:
+            yield _Mark(form, opens, found.start(), found.end(), block)

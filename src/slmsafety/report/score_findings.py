@@ -135,7 +135,8 @@ def rank_agreement(pairs: pd.DataFrame) -> str:
     Parameters
     ----------
     pairs : DataFrame
-        A row a pair of suites, at least one: tau (-1 to 1) and n (models in both).
+        A row a pair of suites, at least one: tau (-1 to 1), n (models in both; systems, where there is a column
+        `models`) and models (how many models those are of).
 
     Returns
     -------
@@ -143,10 +144,12 @@ def rank_agreement(pairs: pd.DataFrame) -> str:
         The sentence.
     """
     low, high, fewest, most = pairs["tau"].min(), pairs["tau"].max(), pairs["n"].min(), pairs["n"].max()
-    enough = "1 would be the same order" if fewest >= ENOUGH else "with so few models that says nothing"
+    models = pairs.get("models", pairs["n"])
+    enough = "1 would be the same order" if models.min() >= ENOUGH else "with so few models that says nothing"
     span = f"lies between {low:.2f} and {high:.2f}" if len(pairs) > 1 else f"is {low:.2f}"
-    models = f"{fewest} to {most} models" if most > fewest else f"{fewest} models"
-    return f"Tau-b between {'suites' if len(pairs) > 1 else 'the two suites'} {span} (n = {models}); {enough}."
+    names = "models" if "models" not in pairs else f"systems of {counted(int(models.max()), 'model')}"
+    ranked = f"{fewest} to {most} {names}" if most > fewest else f"{fewest} {names}"
+    return f"Tau-b between {'suites' if len(pairs) > 1 else 'the two suites'} {span} (n = {ranked}); {enough}."
 
 
 def size_steps(changes: pd.Series) -> str:
@@ -159,10 +162,19 @@ def size_steps(changes: pd.Series) -> str:
 
 
 def scored(study: str, scores: pd.DataFrame) -> list[str]:
-    """Count what has a score: `scores` has suite, model and mean (0 to 1, or nan). Nothing is told where none has."""
+    """Count what has a score: `scores` has suite, model and mean (0 to 1, or nan). Nothing is told where none has.
+
+    With a column `card`, models of one card are told to be its systems.
+    """
     known = scores.dropna(subset="mean")
-    models, suites = counted(known["model"].nunique(), "model"), counted(known["suite"].nunique(), "suite")
+    models, suites = systems(known), counted(known["suite"].nunique(), "suite")
     return [f"Study {study} has scores of {models} in {suites}."] if len(known) else []
+
+
+def systems(rows: pd.DataFrame) -> str:
+    """Count models, "3 models", or "6 systems of 2 models" where `rows` have a column `card` that several share."""
+    found, cards = rows["model"].nunique(), rows.get("card", rows["model"]).nunique()
+    return counted(found, "model") if found == cards else f"{counted(found, 'system')} of {counted(cards, 'model')}"
 
 
 def decisive(useful: pd.DataFrame) -> list[str]:
