@@ -233,7 +233,7 @@ def test_a_tied_output_layer_is_not_missing(tmp_path: Path, tiny_gguf: Path, cac
     folder = tmp_path / "tied"
     shutil.copytree(from_gguf(tiny_gguf), folder)
     config = LlamaConfig(
-        vocab_size=64,
+        vocab_size=320,
         hidden_size=16,
         intermediate_size=16,
         num_hidden_layers=1,
