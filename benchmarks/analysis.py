@@ -37,11 +37,12 @@ from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
 from slmsafety.analysis.prediction import checks, classifiers, evaluation, features, splits
 from slmsafety.analysis.treatments import adjusted_score, treatment_scores
 from slmsafety.models.cards import load_cards
-from slmsafety.records.schema import TABLES
+from slmsafety.records.schema import REPLY_KEY, RESPONSES, TABLES, typed
 from slmsafety.records.store import Partition
 from slmsafety.study import Study
 
 SEED, TEXT_BYTES = 1337, 200
+_TEXT = {"judgments": "raw_text", "responses": "response"}
 SUITES = ("airbench", "salad", "harmbench", "sst", "bbq")
 
 
@@ -111,12 +112,13 @@ def draw(prompts: int | None) -> Simulated:
 
 
 def write(drawn: Simulated, root: Path) -> None:
-    """Write the tables; every judgment gets a text, which analysis must not read."""
+    """Write the tables; every reply and every judgment gets a text, which analysis must not read."""
     rng = np.random.default_rng(SEED)
-    for name, frame in drawn._asdict().items():
+    replies = drawn.judgments.drop_duplicates(list(REPLY_KEY))[list(REPLY_KEY)].assign(language="en")
+    for name, frame in {**drawn._asdict(), "responses": typed(replies.assign(finish_reason="stop"), RESPONSES)}.items():
         for names, part in frame.groupby(list(TABLES[name].files)):
-            if name == "judgments":
-                part = part.assign(raw_text=[rng.bytes(TEXT_BYTES).hex() for _ in range(len(part))])
+            if name in _TEXT:
+                part = part.assign(**{_TEXT[name]: [rng.bytes(TEXT_BYTES).hex() for _ in range(len(part))]})
             Partition(root, TABLES[name], tuple(map(str, names))).replace(part)
     size = sum(path.stat().st_size for path in root.rglob("*.parquet"))
     print(f"{len(drawn.reply_metrics):,} rows of the first judges, {size / 2**20:.0f} MiB", flush=True)
