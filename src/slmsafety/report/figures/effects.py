@@ -41,7 +41,7 @@ def association_checks(checks: pd.DataFrame) -> Figure:
     need(checks, "metric", "r", "low", "high", "rho", "within", "partial")
     checks = checks[checks["r"].notna()]
     need(checks)
-    fig = Figure(figsize=(TEXT_WIDTH, 0.2 * len(checks) + 0.75), layout="constrained")
+    fig = Figure(figsize=(TEXT_WIDTH, 0.2 * len(checks) + 0.9), layout="constrained")
     ax = fig.subplots()
     _correlation_axis(ax, checks[["r", "low", "high", "rho", "within", "partial"]].to_numpy(float))
     ax.hlines(range(len(checks)), *ax.get_xlim(), color=FAINT, linewidth=0.3, zorder=0)
@@ -49,10 +49,10 @@ def association_checks(checks: pd.DataFrame) -> Figure:
     for place, (column, (_, look)) in enumerate(_CHECKS.items()):
         # Marks stand a little apart, so that equal values can be told.
         ax.plot(checks[column], np.arange(len(checks)) + 0.13 * (place - 1.5) * (place > 0), linestyle="", **look)
-    _names(ax, list(map(metric_label, checks["metric"])), 30)
+    _names(ax, list(map(metric_label, checks["metric"])), 46)
     ax.set_xlabel("Correlation with the ambiguity rate of a prompt")
     handles = [Line2D([], [], linestyle="", label=label, **look) for label, look in _CHECKS.values()]
-    fig.legend(handles=handles, loc="outside upper center", ncols=4, handletextpad=0.1, columnspacing=0.9)
+    fig.legend(handles=handles, loc="outside upper center", ncols=2, handletextpad=0.1)
     return fig
 
 
