@@ -237,7 +237,7 @@ def test_the_part_that_answers() -> None:
         rows = check(rows_of(run_of(server, prompts(list(replies)))), RESPONSES, "test")
     spans = [tuple(row) for row in rows[["answer_start", "answer_end"]].astype(object).fillna(-1).to_numpy()]
     whole = (-1, -1)
-    assert spans == [whole, (23, 27), (13, 13), (27, 31), whole, (0, 0)]
+    assert spans == [whole, (22, 26), (13, 13), (27, 31), whole, (0, 0)]
     assert rows["finish_reason"].tolist() == ["stop", "stop", "length", "stop", "stop", "length"]
 
 

@@ -146,7 +146,10 @@ def test_other_categories_and_groups_replace_those_that_are_stored(root, capsys)
     )
     capsys.readouterr()
     collect(run(root), {}, ["prompts"])
-    assert "planes has other categories, groups or titles than before; they are replaced" in capsys.readouterr().out
+    assert (
+        "planes has other categories, groups, languages or titles than before; they are replaced"
+        in capsys.readouterr().out
+    )
     assert set(run(root).stored_prompts("planes")["group"]) == {"one"}
     (root / "planes.csv").write_text((root / "planes.csv").read_text().replace("fold", "cut"))
     with pytest.raises(InputError, match="suite 'planes' differs from the prompts"):

@@ -108,10 +108,9 @@ def test_rates_are_means_over_prompts_and_both_counts_stand_there(whole):
     assert "metrics" in whole.capabilities
 
 
-def one_after_the_other(target: Callable[[int, Report], None], workers: int, report: Report) -> None:
+def one_after_the_other(target: Callable[[int, Report], Any], workers: int, report: Report) -> list[Any]:
     """Workers in this process: starting and ending them is what test_workers is about."""
-    for worker in range(workers):
-        target(worker, report)
+    return [target(worker, report) for worker in range(workers)]
 
 
 def test_neither_batches_nor_workers_change_a_reply(whole, monkeypatch):
