@@ -33,7 +33,7 @@ $(INSTALLED): $(LOCKS) $(WEIGHTS) pyproject.toml
 figures: setup ## Rebuild every figure and table of STUDIES
 	@$(BIN)/slmsafety figures $(STUDIES)
 
-demo: setup ## Run the demo study's pipeline live: real weights, no network, a few minutes
+demo: setup ## Run the demo study's pipeline live: real weights, no network
 	@$(BIN)/slmsafety collect demo
 
 test: setup ## Run the tests (SLMSAFETY_DATA names the public data files that some of them need)

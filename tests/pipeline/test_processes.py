@@ -19,13 +19,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 import yaml
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from tiny_folders import write_with_smollm2_words
 
 from slmsafety.errors import InputError
-from slmsafety.models.gguf import from_package
-from slmsafety.models.packages import SMOLLM2
 from slmsafety.pipeline.workers import Report
 from slmsafety.records.schema import TABLES
 from slmsafety.records.store import read_journal, read_table
@@ -48,13 +45,7 @@ def root(tmp_path_factory):
     """A project root of its own with a model in it, so that nothing touches the repository's runs."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "params").mkdir()
-    tokenizer = AutoTokenizer.from_pretrained(from_package(SMOLLM2))
-    tokenizer.save_pretrained(folder / "tiny")
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
-    torch.manual_seed(0)
-    # Big weights, so that no two tokens are nearly as likely.
-    config = LlamaConfig(vocab_size=len(tokenizer), initializer_range=0.4, eos_token_id=2, pad_token_id=2, **sizes)
-    LlamaForCausalLM(config).save_pretrained(folder / "tiny")
+    write_with_smollm2_words(folder / "tiny")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLMSAFETY_ROOT", str(folder))
         yield folder

@@ -102,7 +102,7 @@ def decode(
         new = [row[-age:] for row, age in zip(batch.ids.tolist(), batch.ages, strict=True)]
         eos = set(config.eos_token_ids)
         going = [row for row, ids in enumerate(new) if len(ids) < config.max_new_tokens and not set(ids) & eos]
-        yield [(batch.indices[row], _before_end(new[row], eos)) for row in range(len(new)) if row not in set(going)]
+        yield [(batch.indices[row], before_end(new[row], eos)) for row in range(len(new)) if row not in set(going)]
         parts = [(batch, going)] if going else []
 
 
@@ -200,7 +200,7 @@ def _generated(model: PreTrainedModel, batch: _Batch, config: DecodeConfig) -> _
     stop = StoppingCriteriaList([_SomeEnded(config.eos_token_ids, batch.ids.shape[1] - 1)])
     greedily = greedy(config)
     rows = list(zip(batch.indices, batch.ages, strict=True))
-    with torch.inference_mode(), _only(model, greedily), attention_for(model, batch.cache):
+    with torch.inference_mode(), with_config(model, greedily), attention_for(model, batch.cache):
         output: Any = model.generate(  # type: ignore[operator]
             batch.ids,
             attention_mask=batch.mask,
@@ -309,7 +309,7 @@ def choosing(
     return LogitsProcessorList(found)
 
 
-def _before_end(new: list[int], eos: set[int]) -> list[int]:
+def before_end(new: list[int], eos: set[int]) -> list[int]:
     """Return the tokens before the first end token."""
     return new[: next((index for index, token in enumerate(new) if token in eos), len(new))]
 
@@ -328,7 +328,7 @@ def greedy(config: DecodeConfig) -> GenerationConfig:
 
 
 @contextmanager
-def _only(model: PreTrainedModel, config: GenerationConfig) -> Iterator[None]:
+def with_config(model: PreTrainedModel, config: GenerationConfig) -> Iterator[None]:
     """Make the given config the model's own within the block.
 
     transformers fills whatever a config leaves unset from the model's own, so that a penalty or a ban in there would

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-from slmsafety.generation.decoding import BatchLimits, DecodeConfig, choosing, greedy
+from slmsafety.generation.decoding import BatchLimits, DecodeConfig, before_end, choosing, greedy, with_config
 
 
 def decode_alone(
@@ -42,7 +41,7 @@ def decode_alone(
     for index, prompt in enumerate(prompts):
         ids = torch.tensor([prompt], device=model.device)
         rules = greedy(config)
-        with torch.inference_mode(), _only(model, rules):
+        with torch.inference_mode(), with_config(model, rules):
             output: Any = model.generate(  # type: ignore[operator]
                 ids,
                 attention_mask=torch.ones_like(ids),
@@ -50,15 +49,4 @@ def decode_alone(
                 logits_processor=choosing(model, config, [(index, 0)], len(prompt)),
             )
         new = output.sequences[0, len(prompt) :].tolist()
-        yield [(index, new[: next((at for at, token in enumerate(new) if token in ends), len(new))])]
-
-
-@contextmanager
-def _only(model: PreTrainedModel, config: GenerationConfig) -> Iterator[None]:
-    """Make the given config the model's own within the block: transformers fills what it leaves unset from there."""
-    own = model.generation_config
-    model.generation_config = config
-    try:
-        yield
-    finally:
-        model.generation_config = own
+        yield [(index, before_end(new, ends))]

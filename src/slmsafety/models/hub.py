@@ -117,14 +117,8 @@ def _of_no_answer(chain: list[BaseException]) -> str:
 
 def _page(error: HfHubHTTPError) -> str:
     """Return the address of a model's page, as the request that failed names it."""
-    found = re.match(
-        r"(?:/api/models)?/([^/]+/[^/]+|[^/]+)(?:/(?:resolve|revision|tree|xet-read-token)/|$)", _path(error)
-    )
+    found = _REPOSITORY.match(str(error.response.request.url.path))
     return f"{constants.ENDPOINT}/{found[1]}" if found else constants.ENDPOINT
-
-
-def _path(error: HfHubHTTPError) -> str:
-    return str(error.response.request.url.path)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

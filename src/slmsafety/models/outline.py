@@ -15,7 +15,7 @@ from slmsafety.models.hub import unavailable
 from slmsafety.models.load import locate
 from slmsafety.models.quiet import quiet
 from slmsafety.models.source import Source
-from slmsafety.models.tokens import window
+from slmsafety.models.tokens import end_ids, window
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,14 @@ def read_outline(source: Source) -> Outline:
             _refuse_own_code(source, given)
             config = AutoConfig.from_pretrained(location, revision=commit, trust_remote_code=trust)
             tokenizer = AutoTokenizer.from_pretrained(location, revision=commit, trust_remote_code=trust)
-            ends = _end_tokens(location, commit, config)
+            ends = end_ids(_generation_config(location, commit, config), tokenizer)
     except InputError:
         raise
     except Exception as error:  # the parsers of its files raise anything; tokenizers raises Exception itself
         raise unavailable(str(source), error) from error
     if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not _brings(given, "AutoModelForCausalLM"):
         raise InputError(f"{source}: model type '{config.model_type}' is no causal language model")
-    own = {tokenizer.eos_token_id} - {None}
-    return Outline(tokenizer, window(config, tokenizer), tuple(sorted({*ends, *own})))
+    return Outline(tokenizer, window(config, tokenizer), tuple(ends))
 
 
 def _refuse_own_code(source: Source, given: dict[str, Any]) -> None:
@@ -76,14 +75,11 @@ def _brings(given: dict[str, Any], name: str) -> bool:
     return isinstance(code, dict) and name in code
 
 
-def _end_tokens(location: str, commit: str | None, config: Any) -> list[int]:
-    """The end tokens of a model's generation config, which the config stands in for where there is none."""
+def _generation_config(location: str, commit: str | None, config: Any) -> Any:
+    """A model's generation config, which the config stands in for where there is none."""
     if Path(location).is_dir() and not (Path(location) / "generation_config.json").is_file():
-        own: Any = GenerationConfig.from_model_config(config)
-    else:
-        try:
-            own = GenerationConfig.from_pretrained(location, revision=commit or "main")
-        except OSError:  # a hub id without that file
-            own = GenerationConfig.from_model_config(config)
-    ids = own.eos_token_id
-    return [int(token) for token in (ids if isinstance(ids, list) else [ids]) if token is not None]
+        return GenerationConfig.from_model_config(config)
+    try:
+        return GenerationConfig.from_pretrained(location, revision=commit or "main")
+    except OSError:  # a hub id without that file
+        return GenerationConfig.from_model_config(config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from slmsafety.errors import InputError
@@ -22,7 +24,12 @@ def eos_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
     list of int
         Each id once; empty where neither names one.
     """
-    own = getattr(model.generation_config, "eos_token_id", None)
+    return end_ids(model.generation_config, tokenizer)
+
+
+def end_ids(config: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return what `eos_token_ids` does, of a generation config (None: there is none) instead of a model."""
+    own = getattr(config, "eos_token_id", None)
     listed = own if isinstance(own, list) else [own]
     return sorted({int(token) for token in (*listed, tokenizer.eos_token_id) if token is not None})
 
