@@ -96,6 +96,7 @@ def main() -> None:
     setting = (
         f"{options.workers} workers x {options.threads // options.workers} threads, batches of {options.batch_size}"
     )
+    _tell("slmsafety", seconds)
     rows = [Row("slmsafety", setting, seconds, "")]
     rendered = [
         render(prompt, loaded.tokenizer, GenerationSettings(), loaded.context_length) for prompt in prompts["prompt"]
@@ -215,10 +216,16 @@ def _rival(engine: str, python: str, task: dict[str, Any], texts: list[str], thr
             seconds = max(one[setting]["end"] for one in results) - min(one[setting]["start"] for one in results)
             name = f"{setting} in {processes} x {threads // processes}"
             tried[name] = seconds, [said[row] for row in range(len(texts))]
+            _tell(f"{engine}, {name} processes x threads", seconds)
     best = min(tried, key=lambda setting: tried[setting][0])
     agree = sum(theirs.strip() == ours.strip() for theirs, ours in zip(tried[best][1], texts, strict=True))
     every = ", ".join(f"{setting}: {seconds:.0f} s" for setting, (seconds, _) in tried.items())
     return Row(engine, f"{best} processes x threads ({every})", tried[best][0], f"{agree}/{len(texts)}")
+
+
+def _tell(what: str, seconds: float) -> None:
+    """Print a time as soon as it is known: all of them together can take an hour."""
+    print(f"{what}: {seconds:.1f} s", file=sys.stderr, flush=True)
 
 
 def _side_by_side(

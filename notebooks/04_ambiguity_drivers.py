@@ -103,8 +103,8 @@ if page.has("odds_ratios", unless=model.problem if model else ""):
 # %% [markdown]
 # ## How much does quality explain?
 #
-# R2 of the prompts' AR by sets of metrics, and of the models' AR and rank range (over the treatments) by the means of their replies.
-# `unseen` is the share explained of a row that the fit has not seen: below 0, the fit is worse than none.
+# R2 of the prompts' AR by sets of metrics, and of the models' AR and rank range (over the treatments) by the means of their replies;
+# each system is a row of its own. `unseen`: the share explained of a row that the fit has not seen; below 0 it is worse than no fit.
 
 # %%
 if page.has("explained_prompts"):
@@ -123,8 +123,8 @@ if page.has("explained_models"):
 # ## Models at a common quality
 #
 # What would each model's AR be if its replies had the metrics of all models' replies? The logistic model gives each reply to each
-# model in turn. The same model without metrics gives the AR at a model's own quality, so that suites weigh alike in both (`ar` is as
-# observed). The difference that is left at a common quality is the model's own, as far as these metrics are quality.
+# model in turn. The same model without metrics gives the AR at a model's own quality, so that suites weigh alike in both (`ar` is
+# as observed). What is left of the differences at a common quality is the models' own, as far as these metrics are quality.
 
 # %%
 if page.has("common_quality", "ar_at_common_quality", unless=model.problem if model else ""):
@@ -174,7 +174,7 @@ if not lab.printed_only and page.has("table1_within_suite", "table2_cross_suite"
     shown = {name: table for name, table in predicted.items() if page.has(name, unless=told.nothing_predicted(table))}
     for name, table in shown.items():
         page.table(name, table)
-    page.say(*told.predicted(shown), *told.held_out(list(cards.loc[unseen, "model_name"]), len(cards)))
+    page.say(*told.predicted(shown), *told.held_out(unseen, cards))
 
 # %% [markdown]
 # What does that rest on? The best classifier of Table 1 is given fewer metrics over other random splits, and one group of columns
@@ -188,7 +188,7 @@ if page.has(*further) and page.has(*further, unless=told.nothing_predicted(predi
     page.table("prediction_baselines", fewer.dropna(subset="balanced_accuracy"))
     drops = checks.importance(replies, plan["table1_within_suite"], best, fitting)
     page.table("prediction_importance", drops.dropna(subset="drop"))
-    leaks = checks.leakage(replies, plan["table1_within_suite"] + plan["table3_unseen_slm"], best, fitting)
+    leaks = checks.leakage(lab.named(replies), plan["table1_within_suite"] + plan["table3_unseen_slm"], best, fitting)
     page.table("prediction_leakage", leaks.dropna(subset=["shuffled", "alone"], how="all"))
     page.say(*told.fewer_metrics(fewer), *told.shuffled_groups(drops), *told.leaks(leaks))
 

@@ -98,11 +98,13 @@ def test_explained_shares_are_percentages_and_never_minus_zero():
 def test_common_quality_compares_the_models_that_have_both_rates():
     frame = pd.DataFrame(
         {"own": [0.2, 0.5, 1.0], "common": [0.4, 0.3, np.nan], "rank": [1, 2, np.nan], "rank_common": [2, 1, np.nan]}
-    )
+    ).assign(model=["a", "b", "c"])
     assert findings.common_quality(frame) == [
         "AR spans 0.30 over 2 models at their own quality, and 0.10 at a common one.",
-        "Models whose rank by AR changes: 2 (by 1 at most).",
+        "Those whose rank by AR changes: 2 (by 1 at most).",
     ]
+    (spans, _) = findings.common_quality(frame.assign(card="one"))
+    assert "over 2 systems of 1 model at" in spans
     assert findings.common_quality(frame.assign(common=np.nan)) == []
 
 

@@ -35,8 +35,13 @@ def test_each_split_is_told_with_its_scores_or_the_reason_for_none():
     assert nothing_predicted(table) == ""
     assert nothing_predicted(table.iloc[[2]]) == "every test row is decisive"
     assert nothing_predicted(table.head(0)) == "the study has nothing to split in this way"
-    assert held_out(["m", "n"], 9) == ["Unseen models of Table 3, 2 of 9: m, n."]
-    assert held_out([], 1) == []
+
+
+def test_unseen_systems_are_told_with_the_models_that_they_are_of():
+    models = pd.DataFrame({"model_name": ["M", "N", "O"], "card": ["m", "m", "o"]}, index=["m", "n", "o"])
+    assert held_out(["m", "n"], models) == ["Unseen in Table 3: 2 systems of 1 model, of 3 systems of 2 models: M, N."]
+    assert held_out(["o"], models.drop(columns="card")) == ["Unseen in Table 3: 1 model, of 3 models: O."]
+    assert held_out([], models) == []
 
 
 def test_what_a_prediction_rests_on_is_told_by_suite():

@@ -11,16 +11,19 @@ from slmsafety.report import score_findings as told
 
 def test_what_a_study_covers_is_told_in_right_numbers():
     sizes = pd.DataFrame({"prompts": [1200, 0], "controls": [1, 0], "choices": [0, 40]})
-    assert told.covered("s", sizes, 3) == [
+    three = pd.DataFrame({"model": ["a", "b", "c"]})
+    assert told.covered("s", sizes, three) == [
         "Study s covers 2 suites with 1,200 prompts to refuse, 1 benign control and 40 multiple-choice items.",
         "3 models on every prompt to refuse, one reply each, would make 3,600 replies.",
     ]
     one = pd.DataFrame({"prompts": [1], "controls": [0], "choices": [0]})
-    assert told.covered("s", one, 1) == [
+    assert told.covered("s", one, three.head(1)) == [
         "Study s covers 1 suite with 1 prompt to refuse and 0 benign controls.",
         "1 model on every prompt to refuse, one reply each, would make 1 reply.",
     ]
-    assert len(told.covered("s", one.assign(prompts=0, controls=8), 3)) == 1
+    systems = told.covered("s", one, three.assign(card=["a", "a", "c"]))[1]
+    assert systems.startswith("3 systems of 2 models on every")
+    assert len(told.covered("s", one.assign(prompts=0, controls=8), three)) == 1
 
 
 def test_rows_that_could_not_be_judged_are_pointed_to_where_there_are_some():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from slmsafety.report.score_findings import systems
 from slmsafety.report.text import counted
 
 LEVEL, APART = 0.05, 0.2
@@ -223,7 +224,8 @@ def common_quality(rates: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     rates : DataFrame
-        One row a model: own and common (AR, 0 to 1; nan where undefined), rank and rank_common.
+        One row a model: model, card where it may be a system of one, own and common (AR, 0 to 1; nan where undefined),
+        rank and rank_common.
 
     Returns
     -------
@@ -236,8 +238,8 @@ def common_quality(rates: pd.DataFrame) -> list[str]:
     spans = [both[name].max() - both[name].min() for name in ("own", "common")]
     moved = (both["rank"] - both["rank_common"]).abs()
     return [
-        f"AR spans {spans[0]:.2f} over {len(both)} models at their own quality, and {spans[1]:.2f} at a common one.",
-        f"Models whose rank by AR changes: {int((moved > 0).sum())} (by {moved.max():g} at most).",
+        f"AR spans {spans[0]:.2f} over {systems(both)} at their own quality, and {spans[1]:.2f} at a common one.",
+        f"Those whose rank by AR changes: {int((moved > 0).sum())} (by {moved.max():g} at most).",
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from slmsafety.report.score_findings import systems
 from slmsafety.report.text import counted
 
 
@@ -56,22 +57,24 @@ def predicted(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     return told
 
 
-def held_out(unseen: list[str], models: int) -> list[str]:
+def held_out(unseen: list[str], models: pd.DataFrame) -> list[str]:
     """Name the unseen models.
 
     Parameters
     ----------
     unseen : list of str
-        Their names.
-    models : int
-        The number of all models.
+        Their ids.
+    models : DataFrame
+        All models, indexed by id: model_name, and card where several may be systems of one.
 
     Returns
     -------
     list of str
         A sentence; none where no model is unseen.
     """
-    return [f"Unseen models of Table 3, {len(unseen)} of {models}: {', '.join(unseen)}."] if unseen else []
+    all_rows = models.rename_axis("model").reset_index()
+    told = f"Unseen in Table 3: {systems(all_rows[all_rows['model'].isin(unseen)])}, of {systems(all_rows)}: "
+    return [f"{told}{', '.join(models.loc[unseen, 'model_name'])}."] if unseen else []
 
 
 def fewer_metrics(means: pd.DataFrame) -> list[str]:

@@ -25,7 +25,7 @@ _NO_NOISE = {
 }
 
 
-def covered(study: str, sizes: pd.DataFrame, models: int) -> list[str]:
+def covered(study: str, sizes: pd.DataFrame, models: pd.DataFrame) -> list[str]:
     """Say what a study asks, and how many replies that would make.
 
     Parameters
@@ -34,8 +34,8 @@ def covered(study: str, sizes: pd.DataFrame, models: int) -> list[str]:
         Its name.
     sizes : DataFrame
         A row a suite: prompts (to refuse), controls (benign) and choices (multiple choice), numbers of prompts.
-    models : int
-        The number of models.
+    models : DataFrame
+        A row for each `model`, with a column `card` where several may be systems of one model.
 
     Returns
     -------
@@ -46,8 +46,8 @@ def covered(study: str, sizes: pd.DataFrame, models: int) -> list[str]:
     parts = [f"{counted(prompts, 'prompt')} to refuse", counted(controls, "benign control")]
     parts += [counted(choices, "multiple-choice item")] if choices else []
     told = [f"Study {study} covers {counted(len(sizes), 'suite')} with {', '.join(parts[:-1])} and {parts[-1]}."]
-    replies = counted(models * prompts, "reply", "replies")
-    made = f"{counted(models, 'model')} on every prompt to refuse, one reply each, would make {replies}."
+    replies = counted(len(models) * prompts, "reply", "replies")
+    made = f"{systems(models)} on every prompt to refuse, one reply each, would make {replies}."
     return [*told, made] if prompts else told
 
 

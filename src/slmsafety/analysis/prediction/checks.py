@@ -123,7 +123,7 @@ def leakage(
     Parameters
     ----------
     rows, splits, classifiers, fitting
-        As for `importance`; the seed also shuffles the labels.
+        As for `importance`; the seed also shuffles the labels. With a column `card`, systems of one card are one model.
 
     Returns
     -------
@@ -138,7 +138,8 @@ def leakage(
     mixed = rows.assign(
         ambiguous=rows.groupby("suite", observed=True)["ambiguous"].transform(lambda part: rng.permutation(part))
     )
-    keys = {"prompts": rows["prompt"].to_numpy(), "models": pd.factorize(rows["model"])[0]}
+    models = rows["card"] if "card" in rows else rows["model"]
+    keys = {"prompts": rows["prompt"].to_numpy(), "models": pd.factorize(models)[0]}
     features = {WITH_MODEL: feature_names(rows)}
     for split in splits:
         found = evaluate(mixed, [split], features, fitting, [classifiers[split.source]])
