@@ -32,10 +32,27 @@ class Completion(NamedTuple):
 
 class Failure(NamedTuple):
     """A request that ended without a reply: timeout, connection, rate_limit, malformed, blocked, prompt_too_long,
-    http_STATUS, or finish_REASON. `attempts` counts its calls, which a server may bill."""
+    http_STATUS, or finish_REASON. `attempts` counts its calls, which a server may bill, `said` is the server's own
+    sentence."""
 
     reason: str
     attempts: int
+    said: str | None = None
+
+
+class Again(NamedTuple):
+    """An answer that is worth another attempt, after `wait` seconds where the server names them."""
+
+    reason: str
+    said: str | None = None
+    wait: float | None = None
+
+
+class Halt(NamedTuple):
+    """An answer that every other request would get too."""
+
+    reason: str
+    said: str | None = None
 
 
 class Malformed(Exception):

@@ -17,13 +17,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from openai import APIError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
 from slmsafety.errors import InputError
-from slmsafety.models.answers import Completion, Failure, Malformed, read, reason
+from slmsafety.models.answers import Again, Completion, Failure, Halt, Malformed, read, reason
 
 # The openai package waits no longer than this for a Retry-After; a server that names more is not asked again.
 _LONGEST_WAIT = 120.0
@@ -113,15 +113,39 @@ class Request(NamedTuple):
 Answer = tuple[Any, Completion | Failure]
 
 
-def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[Answer]]:
+class Toll(Protocol):
+    """Who pays for attempts. Its methods are called in the thread of the calls, one at a time."""
+
+    def attempt(self, key: Hashable) -> bool:
+        """Return whether an attempt may be sent; called before each one, the first too.
+
+        Where it may not, the call ends as Failure("no_budget", attempts so far).
+        """
+        ...
+
+    def ended(self, key: Hashable, heard: Completion | Failure | Again | Halt | None) -> None:
+        """Take what an attempt has heard; called after each one, before its answer is used.
+
+        None: nothing was heard (a time-out, a cut connection, a cancelled call), so that it may have been billed.
+        Again("unsent"): no connection was made, so that it was not.
+        """
+        ...
+
+
+def complete(
+    endpoint: Endpoint, requests: Iterable[Request | None], toll: Toll | None = None
+) -> Iterator[list[Answer]]:
     """Send requests, many at once, and yield how each ended.
 
     Parameters
     ----------
     endpoint : Endpoint
         The server and its limits.
-    requests : iterable of Request
-        Pulled one by one, in the caller's thread, when fewer than `endpoint.concurrency` calls are open.
+    requests : iterable of Request or None
+        Pulled one by one, in the caller's thread, at most `endpoint.concurrency` ahead of those that are sent. None says
+        that nothing may be sent now: it is asked again when a call has ended, and not again when none is open.
+    toll : Toll or None, default None
+        Who pays for attempts.
 
     Yields
     ------
