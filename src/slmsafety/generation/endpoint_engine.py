@@ -108,7 +108,7 @@ class EndpointRun:
             "served_model": reply.model,
             "template_used": "chat" if self._chat else "raw",
         }
-        ended = reply.text.strip() or reply.reasoned or reply.finish_reason == "length"
+        ended = reply.text.strip() or reply.reasoning is not None or reply.finish_reason == "length"
         return {
             "suite": key[0],
             "instance_id": key[1],
@@ -127,7 +127,7 @@ class EndpointRun:
     def _answer(self, key: tuple[str, str, int], reply: Completion) -> dict[str, int]:
         """Where the answer stands in the text; nowhere where the server has left nothing beside the reasoning."""
         found = answer_part(reply.text, self._texts[key[:2]])
-        if reply.reasoned and not reply.text.strip():
+        if reply.reasoning is not None and not reply.text.strip():
             found = 0, 0
         return {} if found is None else {"answer_start": found[0], "answer_end": found[1]}
 

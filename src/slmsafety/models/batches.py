@@ -19,7 +19,7 @@ from openai import APIError, OpenAI
 from openai.types import Batch
 
 from slmsafety.errors import InputError
-from slmsafety.models.answers import Completion, Failure, Malformed, read
+from slmsafety.models.answers import Again, Completion, Failure, Halt, read
 from slmsafety.models.client import Endpoint, Request, api_key
 from slmsafety.records.files import write_atomic
 
@@ -160,9 +160,8 @@ def _result(line: str) -> tuple[str, Completion | Failure] | None:
         return None
     response, error = record.get("response") or {}, record.get("error") or {}
     if response.get("status_code") == 200:
-        try:
-            return record["custom_id"], read(json.dumps(response.get("body")), 1)
-        except Malformed:
-            return record["custom_id"], Failure("malformed", 1)
+        answer = read(200, {}, json.dumps(response.get("body")).encode(), 1)
+        failed = isinstance(answer, Again | Halt)
+        return record["custom_id"], Failure(answer.reason, 1, answer.said) if failed else answer
     code = error.get("code") or f"http_{response.get('status_code', 'none')}"
     return record["custom_id"], Failure(re.sub(r"\W", "_", str(code))[:40], 1)

@@ -20,10 +20,10 @@ from threading import Thread
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from openai import APIError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
 from slmsafety.errors import InputError
-from slmsafety.models.answers import Again, Completion, Failure, Halt, Malformed, read, reason
+from slmsafety.models.answers import Again, Completion, Failure, Halt, Halted, read
 
 # The openai package waits no longer than this for a Retry-After; a server that names more is not asked again.
 _LONGEST_WAIT = 120.0
@@ -310,31 +310,30 @@ async def _answer(client: AsyncOpenAI, endpoint: Endpoint, body: dict[str, Any])
         left = client.with_options(max_retries=endpoint.retries - call.attempts) if call.attempts else client
         asked = "messages" if "messages" in body else "prompt"
         create = left.chat.completions if asked == "messages" else left.completions
+        # What is asked is an argument; the rest goes as it is, since servers have keys that the package does not.
+        rest = {key: value for key, value in body.items() if key != asked}
         try:
-            # What is asked is an argument; the rest goes as it is, since servers have keys that the package does not.
-            rest = {key: value for key, value in body.items() if key != asked}
             raw = await create.with_raw_response.create(model=endpoint.model, **{asked: body[asked]}, extra_body=rest)
-            return read(raw.text, call.attempts)
-        except Malformed:
-            if call.attempts > endpoint.retries:
-                return Failure("malformed", call.attempts)
-            await asyncio.sleep(0.5)
-        except APIError as error:
-            _stop_on_wrong_setup(error, endpoint)
-            return Failure(reason(error), call.attempts)
+            response = raw.http_response
+        except APIStatusError as error:
+            response = error.response
+        except APIConnectionError as error:
+            return Failure("timeout" if isinstance(error, APITimeoutError) else "connection", call.attempts)
+        hidden = (client.api_key, *_asked(body))
+        answer = read(response.status_code, response.headers, response.content, call.attempts, hidden)
+        if isinstance(answer, Halt):
+            raise Halted(answer, endpoint.host, endpoint.model, endpoint.api_key_env)
+        if not isinstance(answer, Again):
+            return answer
+        # The package has sent again what it does; a reply that cannot be read is sent again here.
+        if response.status_code != 200 or call.attempts > endpoint.retries:
+            return Failure(answer.reason, call.attempts, answer.said)
+        await asyncio.sleep(0.5)
 
 
-def _stop_on_wrong_setup(error: APIError, endpoint: Endpoint) -> None:
-    """Raise InputError for an answer that every other request would get too."""
-    if not isinstance(error, APIStatusError):
-        return
-    status, host, key = error.status_code, endpoint.host, endpoint.api_key_env
-    if status == 401:
-        wrong = f"refuses the key in {key}" if key else "wants a key; name its environment variable as api_key_env"
-        raise InputError(f"{host} {wrong} (HTTP 401)")
-    if status == 404:
-        raise InputError(
-            f"{host} does not know the model '{endpoint.model}' or the address {endpoint.base_url} (HTTP 404)"
-        )
-    if status == 402 or (status == 429 and error.code == "insufficient_quota"):
-        raise InputError(f"{host}: no credit is left for the key in {key} (HTTP {status})")
+def _asked(body: dict[str, Any]) -> Iterator[str]:
+    """The texts of a request."""
+    if "prompt" in body:
+        yield body["prompt"]
+    for message in body.get("messages", ()):
+        yield message["content"]
