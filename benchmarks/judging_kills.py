@@ -4,8 +4,8 @@ A study of made-up replies is judged by `slmsafety collect` against a real serve
 what it bills: call by call in one process and in two that share the study, and by batches. A tenth of the calls meets a
 429, a 500, a cut connection or a reply that cannot be read. The processes are killed at a seeded moment; when the
 server has nothing under way, the ledger must be at least what was billed, and at most that and what was under way. The
-same command goes on until it ends: then every reply has one verdict, no batch held a reply twice, and the ledger of a study
-that nobody killed is the bill to the billionth. Prints the counts and ends with 1 where anything was otherwise.
+same command goes on until it ends: then every reply has one verdict, no batch held a reply twice, and the ledger of a
+study that nobody killed is the bill to the billionth. Prints the counts and ends with 1 where anything was otherwise.
 """
 
 from __future__ import annotations

@@ -161,4 +161,12 @@ def generate(source: Source, prompts: pd.DataFrame, job: GenerationJob, concurre
     """
     if source.endpoint is None or source.served is None:
         raise InputError(f"{source} is no endpoint")
-    return EndpointRun(Endpoint(source.endpoint, source.served, source.api_key_env, concurrency), prompts, job)
+    endpoint = Endpoint(
+        base_url=source.endpoint,
+        model=source.served,
+        api_key_env=source.api_key_env,
+        concurrency=concurrency,
+        timeout=source.timeout,
+        retries=source.retries,
+    )
+    return EndpointRun(endpoint, prompts, job)

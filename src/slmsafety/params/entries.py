@@ -138,6 +138,8 @@ class ModelParams(Strict):
     endpoint: str | None = None
     served: str | None = None
     api_key_env: str | None = None
+    timeout: float | None = Field(default=None, gt=0)
+    retries: int | None = Field(default=None, ge=0)
     revision: str | None = None
     trust_remote_code: bool = False
     weights: Literal["safetensors", "bin"] | None = None
@@ -208,7 +210,7 @@ class ModelParams(Strict):
 
     def source(self, root: Path) -> Source:
         """Return where the model comes from; InputError for an id without card and origin, or a path that is not."""
-        given = {key: getattr(self, key) for key in SOURCE_KEYS if getattr(self, key) not in (None, False)}
+        given = {key: value for key in SOURCE_KEYS if (value := getattr(self, key)) is not None and value is not False}
         given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
         if not any(key in given for key in _ORIGINS):
             known = self._card().source
@@ -246,7 +248,10 @@ _REQUEST_KEYS = {
     *("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens"),
     *("temperature", "top_p", "seed", "frequency_penalty", "chat_template_kwargs"),
 }
-SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
+SOURCE_KEYS = (
+    *(*_ORIGINS, "served", "api_key_env", "timeout", "retries"),
+    *("revision", "trust_remote_code", "weights"),
+)
 
 
 class GenerationParams(Strict):

@@ -202,7 +202,7 @@ class Ledger(Account):
             except (ValueError, KeyError) as error:
                 raise InputError(
                     f"{self._path}: '{cut(line.decode('ascii', 'replace'))}' is no entry that can stand here (open, "
-                    "sent or paid, a call and billionths of a dollar); remove the line, or the file to count from nothing"
+                    "sent or paid, a call and billionths of a dollar); remove the line, or the file to begin anew"
                 ) from error
 
     def _write(self, entries: list[tuple[str, str, int]]) -> None:
