@@ -29,6 +29,7 @@ _BELONGS = {
     "revision": ("hub", "endpoint"),
     "served": ("endpoint",),
     "api_key_env": ("endpoint",),
+    "served_as": ("endpoint",),
     "trust_remote_code": ("hub", "folder"),
     "weights": ("hub", "folder"),
 }
@@ -60,6 +61,8 @@ class Source(BaseModel):
         The model's name on that server.
     api_key_env : str or None
         The environment variable that holds the server's key.
+    served_as : tuple of str
+        Other names that the model may answer by on that server, or `any`; no part of what defines the weights.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -74,6 +77,7 @@ class Source(BaseModel):
     endpoint: str | None = None
     served: str | None = None
     api_key_env: str | None = None
+    served_as: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _one_origin(self) -> Source:
