@@ -35,8 +35,8 @@ from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.records.schema import JUDGMENTS
 from slmsafety.records.store import Partition
 
-LATENCY, PLACES, RATE = 0.25, 32, 100.0
-SIZES = {"calls": (4000, 64), "limited_seconds": (15, 1), "queued": (161_044, 200), "faulty": (10_000, 100)}
+LATENCY, PLACES, RATE = 0.2, 64, 100.0
+SIZES = {"calls": (8000, 64), "limited_seconds": (15, 1), "queued": (161_044, 200), "faulty": (10_000, 100)}
 HELD = 1000
 VERDICT = "<reasoning>It says no.</reasoning>\n<score>1</score>"
 REPLY = "A mild sentence that says nothing in particular. " * 16
@@ -65,7 +65,7 @@ def capacity(url: str, calls: int) -> None:
     after = os.times()
     used = after.user - before.user + after.system - before.system
     best = calls * LATENCY / PLACES
-    print(f"{PLACES} places, {LATENCY:.2f} s a call: {best / seconds:.1%} of the capacity, {answers} answers")
+    print(f"{PLACES} places, {LATENCY:.1f} s a call: {best / seconds:.1%} of the capacity, {answers} answers")
     print(f"processor time of the client: {1000 * used / calls:.2f} ms a call")
 
 

@@ -209,5 +209,12 @@ def generate(source: Source, prompts: pd.DataFrame, job: GenerationJob, concurre
     """
     if source.endpoint is None or source.served is None:
         raise InputError(f"{source} is no endpoint")
-    server = Endpoint(source.endpoint, source.served, source.api_key_env, concurrency)
-    return EndpointRun(server, prompts, job, source.served_as)
+    endpoint = Endpoint(
+        base_url=source.endpoint,
+        model=source.served,
+        api_key_env=source.api_key_env,
+        concurrency=concurrency,
+        timeout=source.timeout,
+        retries=source.retries,
+    )
+    return EndpointRun(endpoint, prompts, job, source.served_as)

@@ -1,7 +1,7 @@
 """Whether a server read all that it was sent, by its own count of the prompt's tokens.
 
-Pieces of a text are its runs of letters, of digits, and of marks; nearly every tokenizer needs a token or more for each,
-except for a mark that goes together with the letters behind it, an apostrophe within a word, and a tag. These are not
+Pieces of a text are its runs of letters, of digits, and of marks. Nearly every tokenizer has a token or more for each,
+but for a mark that goes together with the letters behind it, an apostrophe within a word, and a tag. These are not
 counted, nor are words that are not all ASCII. A server that counts fewer tokens than 7 for 10 pieces, and than one for
 five characters, has not read all: tokenizers whose tokens span several words need more than that too. It is a lower
 bound: it sees a prompt in English that lost 45 % of its tokens, not one that lost its last lines, and nothing of a text

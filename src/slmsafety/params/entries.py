@@ -144,6 +144,8 @@ class ModelParams(Strict):
     served: str | None = None
     api_key_env: str | None = None
     served_as: Names = ()
+    timeout: float | None = Field(default=None, gt=0)
+    retries: int | None = Field(default=None, ge=0)
     revision: str | None = None
     trust_remote_code: bool = False
     weights: Literal["safetensors", "bin"] | None = None
@@ -227,7 +229,9 @@ class ModelParams(Strict):
 
     def source(self, root: Path) -> Source:
         """Return where the model comes from; InputError for an id without card and origin, or a path that is not."""
-        given = {key: getattr(self, key) for key in SOURCE_KEYS if getattr(self, key) not in (None, False, ())}
+        given = {
+            key: value for key in SOURCE_KEYS if (value := getattr(self, key)) not in (None, ()) and value is not False
+        }
         given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
         if not any(key in given for key in _ORIGINS):
             known = self._card().source
@@ -265,7 +269,10 @@ _REQUEST_KEYS = {
     *("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens"),
     *("temperature", "top_p", "seed", "frequency_penalty", "chat_template_kwargs"),
 }
-SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "served_as", "revision", "trust_remote_code", "weights")
+SOURCE_KEYS = (
+    *(*_ORIGINS, "served", "api_key_env", "served_as", "timeout", "retries"),
+    *("revision", "trust_remote_code", "weights"),
+)
 
 
 class GenerationParams(Strict):

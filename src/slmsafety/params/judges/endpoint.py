@@ -12,7 +12,7 @@ from slmsafety.judging.llm.asking import Asking, TokenKey
 from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import RUBRICS, build
-from slmsafety.models.client import Endpoint, api_key
+from slmsafety.models.endpoint import RETRIES, TIMEOUT, Endpoint, api_key
 from slmsafety.params.entries import Names, SuiteParams, check_request
 from slmsafety.params.judges.base import JudgeEntry, refuse_known_name
 from slmsafety.paths import data_path
@@ -51,7 +51,7 @@ class EndpointJudge(JudgeEntry):
         Other names that the model may answer by, or `any`.
     price, max_cost : Price, float
         US dollars a million tokens, and the most dollars in all.
-    requests_per_minute, tokens_per_minute, concurrency, batch
+    requests_per_minute, tokens_per_minute, concurrency, timeout, retries, batch
         How calls are made. These, the price and the limit define none of the work.
     """
 
@@ -76,6 +76,8 @@ class EndpointJudge(JudgeEntry):
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
     concurrency: int = Field(default=16, gt=0)
+    timeout: float = Field(default=TIMEOUT, gt=0, allow_inf_nan=False)
+    retries: int = Field(default=RETRIES, ge=0)
     batch: bool = False
 
     @model_validator(mode="after")
@@ -115,7 +117,16 @@ class EndpointJudge(JudgeEntry):
     def server(self, processes: int = 1) -> Endpoint:
         """Return the server, with its limits a minute divided by the processes; InputError for a URL that is none."""
         requests, tokens = (each and each / processes for each in (self.requests_per_minute, self.tokens_per_minute))
-        return Endpoint(self.endpoint, str(self.served), self.api_key_env, self.concurrency, requests, tokens)
+        return Endpoint(
+            base_url=self.endpoint,
+            model=str(self.served),
+            api_key_env=self.api_key_env,
+            concurrency=self.concurrency,
+            requests_per_minute=requests,
+            tokens_per_minute=tokens,
+            timeout=self.timeout,
+            retries=self.retries,
+        )
 
     def reads(self, suite: SuiteParams) -> bool:
         """Return whether it reads a suite: those it names, or all but known suites that have no rubric (SALAD)."""
