@@ -10,11 +10,17 @@ from typing import Any
 
 import pandas as pd
 
+from slmsafety.judging.llm.asking import HINTS
 from slmsafety.judging.llm.cost import Budget, request_tokens
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge, filed
+from slmsafety.models.answers import Failure, Halt, Halted
 from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, files
 from slmsafety.models.client import Request
+from slmsafety.models.hints import naming_keys
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed
+
+# Requests that a batch did not get to.
+_NOT_DONE = ("batch_expired", "batch_cancelled")
 
 
 @dataclass(frozen=True)
@@ -64,28 +70,35 @@ class BatchRun(JudgeRun):
         held = {name for ids in known.values() for name in ids}
         for name in held & set(self._index):
             body = self._judge.body(self._of(self._index[name]))
-            self._budget.hold(name, request_tokens(body), body["max_tokens"])
+            self._budget.hold(name, request_tokens(body), self._judge.max_tokens)
         for data, ids in files(self._judge.endpoint.model, self._missing(held), *limits):
             known[self._batches.create(data, ids)] = ids
         return known
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Yield a frame for each batch that has ended; returns when none is open. Raises InputError as the server does.
+        """Yield a frame for each batch that has ended; returns when none is open. Raises InputError as the server does,
+        and as `JudgeRun` does, after the frame of the batch.
 
         Ctrl-C leaves the batches at work: the next run goes on waiting for them.
         """
         at_work = self.send()
-        while at_work:
-            for name in list(at_work):
-                if self._batches.ended(name) is not False:
-                    rows = list(self._rows_of(name))
-                    if rows:
-                        yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
-                    for call in at_work.pop(name):
-                        self._budget.release(call)
-                    self._batches.forget(name)
-            if at_work:
-                time.sleep(self._batching.seconds)
+        with naming_keys(HINTS):
+            while at_work:
+                for name in list(at_work):
+                    if self._batches.ended(name) is not False:
+                        yield from self._taken_in(name)
+                        for call in at_work.pop(name):
+                            self._budget.release(call)
+                        self._batches.forget(name)
+                        self._stop_where_wrong()
+                if at_work:
+                    time.sleep(self._batching.seconds)
+
+    def _taken_in(self, name: str) -> Iterator[pd.DataFrame]:
+        """Yield the frame of an ended batch, unless it holds nothing."""
+        rows = list(self._rows_of(name))
+        if rows:
+            yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
 
     def _open(self) -> dict[str, list[str]]:
         """The custom ids of the batches at the server; the note of one that never came to be is removed."""
@@ -100,7 +113,7 @@ class BatchRun(JudgeRun):
             if name in held:
                 continue
             body = self._judge.body(self._of(self._index[name]))
-            if not self._budget.reserve(name, request_tokens(body), body["max_tokens"]):
+            if not self._budget.reserve(name, request_tokens(body), self._judge.max_tokens):
                 self.stopped = True
                 return
             yield Request(name, body)
@@ -109,5 +122,9 @@ class BatchRun(JudgeRun):
         """The judgments in an ended batch, without what it did not get to."""
         for request, answer in self._batches.results(name):
             index = self._index.get(request)
-            if index is not None and getattr(answer, "reason", "") != "batch_expired":
+            if isinstance(answer, Halt):
+                server = self._judge.endpoint
+                self._wrong = Halted(answer, server.host, server.model, server.api_key_env)
+                answer = Failure(answer.reason, 1, answer.said)
+            if index is not None and not (isinstance(answer, Failure) and answer.reason in _NOT_DONE):
                 yield self._row(index, answer)
