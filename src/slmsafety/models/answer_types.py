@@ -93,6 +93,8 @@ _WRONG = {
     "wrong_address": "answers nothing at this address; the base URL should end where /chat/completions begins",
     "refused_parameter": "refuses what a request for the model '{model}' asks for",
 }
+HALTS = tuple(_WRONG)
+"""The reasons of a `Halt`."""
 
 
 def _key(variable: str | None) -> str:

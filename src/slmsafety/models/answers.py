@@ -1,21 +1,21 @@
-"""Answers of an OpenAI-compatible server: a completion, or a failure with its reason in one word."""
+"""Answers of an OpenAI-compatible server: what status, headers and body of any provider mean, by one reader."""
 
 from __future__ import annotations
 
-import json
+import math
 import re
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-from slmsafety.models.answer_types import Again, Completion, Failure, Halt, Halted
+from slmsafety.models.answer_types import HALTS, Again, Completion, Failure, Halt, Halted
+from slmsafety.models.completions import completion
+from slmsafety.models.json_bodies import parse
+from slmsafety.models.server_errors import error
+from slmsafety.models.server_words import of_error, told, word
 
-__all__ = ["Again", "Completion", "Failure", "Halt", "Halted", "read"]
-
-# What servers call the end of a reply. Anything else (an aborted request, a tool call) is no reply to a prompt.
-_FINISHED = {"stop": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop", "length": "length"}
-_TOO_LONG = re.compile(r"context.?(length|size|window)|tokens? \+ .?max_new_tokens")
-_BLOCKED = re.compile(r"content.?(filter|policy|management)|responsible.?ai")
-_HALTS = {401: "wrong_key", 402: "no_credit", 404: "unknown_model"}
+__all__ = ["HALTS", "Again", "Completion", "Failure", "Halt", "Halted", "of_batch", "read"]
 
 
 def read(
@@ -23,48 +23,65 @@ def read(
 ) -> Completion | Failure | Again | Halt:
     """Return what an answer over HTTP means; never raises, whatever the bytes.
 
-    `hidden` are texts that `said` must not repeat: the key, and what was asked.
+    Parameters
+    ----------
+    status : int
+        Of the answer, 100 to 599.
+    headers : mapping of str to str
+        Of the answer; names in any case.
+    body : bytes
+        All of it.
+    attempts : int
+        The calls of this request so far, this one included.
+    hidden : tuple of str, default ()
+        Texts that `said` must not repeat: the key, and what was asked.
+
+    Returns
+    -------
+    Completion, Failure, Again or Halt
+        A reply; the end of this request; what another attempt may mend; what every other request would get.
     """
-    if status == 200:
-        return _completion(body, attempts)
-    text = body.decode("utf-8", "replace").lower()
-    if status in (400, 413, 422) and _TOO_LONG.search(text):
-        return Failure("prompt_too_long", attempts)
-    if status in (400, 403) and _BLOCKED.search(text):
-        return Failure("blocked", attempts)
-    if status in _HALTS or (status == 429 and "insufficient_quota" in text):
-        return Halt(_HALTS.get(status, "no_credit"))
-    if status in (408, 409, 425, 429) or status >= 500:
-        return Again("rate_limit" if status == 429 else f"http_{status}")
-    return Failure(f"http_{status}", attempts)
+    if 200 <= status < 300:
+        return completion(parse(body), attempts, hidden)
+    return error(status, told(body, hidden), _wait(headers), attempts)
 
 
-def _completion(body: bytes, attempts: int) -> Completion | Failure | Again:
+def of_batch(record: dict[str, Any]) -> Completion | Failure | Halt:
+    """Return how one request of a batch ended, by its line in the results: as call by call, but never asked again."""
+    response, attempts = record.get("response"), 1
+    status = response.get("status_code") if isinstance(response, dict) else None
+    if isinstance(response, dict) and isinstance(status, int) and 200 <= status < 300:
+        meant = completion(response.get("body"), attempts, ())
+    elif isinstance(response, dict) and isinstance(status, int):
+        meant = error(status, of_error(response.get("body")), None, attempts)
+    else:
+        said = of_error({"error": record.get("error")})
+        meant = error(400, said, None, attempts)
+        if isinstance(meant, Failure) and meant.reason == "http_400":
+            meant = meant._replace(reason=word(said.codes[0] if said.codes else "http_none"))
+    return Failure(meant.reason, attempts, meant.said) if isinstance(meant, Again) else meant
+
+
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to wait: as a number of them or of milliseconds, or until a date."""
+    asked = {name.lower(): str(value).strip() for name, value in headers.items()}
+    milliseconds = _number(asked.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = asked.get("retry-after", "")
+    seconds = _number(text)
+    return _until(text) if seconds is None else seconds
+
+
+def _number(text: str) -> float | None:
+    """Return a number of 0 or more; None for what is none."""
+    return float(text) if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", text, re.ASCII) else None
+
+
+def _until(text: str) -> float | None:
+    """Return the seconds until a date of HTTP's form; None for what is none."""
     try:
-        data = json.loads(body)
-        choice = data["choices"][0]
-        reply = choice["text"] if "text" in choice else choice["message"].get("content")
-        message: Any = choice.get("message")
-        names = ("reasoning_content", "reasoning")
-        reasoning = next((message[name] for name in names if message.get(name)), None) if message else None
-        finish, usage = choice["finish_reason"], data.get("usage") or {}
-        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        served = [data.get(name) for name in ("model", "system_fingerprint")]
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return Again("malformed")
-    texts_fit = all(isinstance(text, str | None) for text in (reply, finish, *served))
-    if not texts_fit or not all(isinstance(count, int | None) for count in counts):
-        return Again("malformed")
-    if finish is None:
-        # Billed text; to ask again would most likely give the same.
-        return Failure("finish_none", attempts) if reply else Again("malformed")
-    if finish not in _FINISHED:
-        return Failure("blocked" if finish == "content_filter" else _word(f"finish_{finish}"), attempts)
-    # Half of a surrogate pair, which no table can hold, becomes the replacement character.
-    whole = (reply or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return Completion(whole, _FINISHED[finish], counts[0], counts[1], *served, attempts, reasoning)
-
-
-def _word(text: str) -> str:
-    """Return a server's word as one that can stand in a table."""
-    return re.sub(r"\W", "_", text)[:40]
+        seconds = parsedate_to_datetime(text[:100]).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

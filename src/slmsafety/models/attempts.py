@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from slmsafety.models.answers import Again, Completion, Failure, Halt, Halted, read
+from slmsafety.models.connection import Heard, Unheard
 from slmsafety.models.endpoint import NO_KEY, Endpoint, api_key
 from slmsafety.models.pace import Turns
-from slmsafety.models.posts import Heard, Posts, Unheard
+from slmsafety.models.posts import Posts
 
 # Seconds: a server that names a longer wait is not asked again; the first wait without a word, which doubles; its most.
 _LONGEST_WAIT, _FIRST_WAIT, _MOST_WAIT = 120.0, 0.5, 8.0
@@ -63,8 +64,8 @@ class Attempts:
         """Close all connections."""
         await self._posts.close()
 
-    async def answer(self, place: int, request: Request) -> Completion | Failure:
-        """Return how a request ended that is sent from a place; raises Halted where the next one would end alike."""
+    async def answer(self, request: Request) -> Completion | Failure:
+        """Return how a request ended; raises Halted where the next one would end alike."""
         call = _Call(request, self._endpoint.model)
         spare = 1  # one more attempt for a connection that the server had left
         while True:
@@ -73,7 +74,7 @@ class Attempts:
                 return Failure("no_budget", call.attempts)
             call.attempts += 1
             try:
-                heard = await self._paid(place, call)
+                heard = await self._paid(call)
             except Unheard as unheard:
                 if unheard.stale and spare:
                     spare = 0
@@ -89,11 +90,11 @@ class Attempts:
                 return Failure(heard.reason, call.attempts, heard.said)
             await asyncio.sleep(_wait(heard, call.attempts))
 
-    async def _paid(self, place: int, call: _Call) -> Completion | Failure | Again | Halt:
+    async def _paid(self, call: _Call) -> Completion | Failure | Again | Halt:
         """Make one attempt, and tell how it ended before its answer is used; raises Unheard."""
         heard: Completion | Failure | Again | Halt | None = None
         try:
-            heard = self._read(call, await self._posts.send(place, call.path, call.data))
+            heard = self._read(call, await self._posts.send(call.path, call.data))
         except Unheard as unheard:
             heard = Again("unsent") if unheard.unsent else None
             raise

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +19,9 @@ from openai import APIError, OpenAI
 from openai.types import Batch
 
 from slmsafety.errors import InputError
-from slmsafety.models.answers import Again, Completion, Failure, Halt, read
+from slmsafety.models.answers import Completion, Failure, Halt, of_batch
 from slmsafety.models.client import Endpoint, Request, api_key
+from slmsafety.models.json_bodies import parse
 from slmsafety.records.files import write_atomic
 
 # The limits of OpenAI's Batch API.
@@ -112,13 +112,13 @@ class Batches:
             raise Refused(f"{self._endpoint.host} refused a batch: {problem.code if problem else 'no reason given'}")
         return batch.status in _ENDED
 
-    def results(self, name: str) -> Iterator[tuple[str, Completion | Failure]]:
+    def results(self, name: str) -> Iterator[tuple[str, Completion | Failure | Halt]]:
         """Yield (custom id, how it ended) for what an ended batch holds: all of it, or what was done in time."""
         with self._talking():
             batch = self._find(name)
             files = (batch.output_file_id, batch.error_file_id) if batch is not None else ()
-            texts = [self._client.files.content(file).text for file in files if file is not None]
-        for line in "\n".join(texts).splitlines():
+            texts = [self._client.files.content(file).content for file in files if file is not None]
+        for line in b"\n".join(texts).split(b"\n"):
             if result := _result(line):
                 yield result
 
@@ -175,17 +175,9 @@ class Batches:
         write_atomic(self._folder / f"{name}.json", json.dumps(content).encode())
 
 
-def _result(line: str) -> tuple[str, Completion | Failure] | None:
+def _result(line: bytes) -> tuple[str, Completion | Failure | Halt] | None:
     """Return how one request of a batch ended; None for a line that does not say which request it is about."""
-    try:
-        record = dict(json.loads(line))
-        record["custom_id"]
-    except (KeyError, TypeError, ValueError):
+    record = parse(line)
+    if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
         return None
-    response, error = record.get("response") or {}, record.get("error") or {}
-    if response.get("status_code") == 200:
-        answer = read(200, {}, json.dumps(response.get("body")).encode(), 1)
-        failed = isinstance(answer, Again | Halt)
-        return record["custom_id"], Failure(answer.reason, 1, answer.said) if failed else answer
-    code = error.get("code") or f"http_{response.get('status_code', 'none')}"
-    return record["custom_id"], Failure(re.sub(r"\W", "_", str(code))[:40], 1)
+    return record["custom_id"], of_batch(record)

@@ -179,8 +179,8 @@ class _Calls:
         self._news.clear()
 
     async def _open(self) -> None:
-        for place in range(self._places):
-            worker = asyncio.create_task(self._work(place))
+        for _ in range(self._places):
+            worker = asyncio.create_task(self._work())
             worker.add_done_callback(self._left)
             self._workers.append(worker)
 
@@ -190,12 +190,12 @@ class _Calls:
         await asyncio.gather(*self._workers, return_exceptions=True)
         await self._attempts.close()
 
-    async def _work(self, place: int) -> None:
+    async def _work(self) -> None:
         while self.stop is None:
             if self._waiting.qsize() <= self._places // 2:
                 self._tell()
             request = await self._waiting.get()
-            answer = await self._attempts.answer(place, request)
+            answer = await self._attempts.answer(request)
             self._ended.append((request.key, answer))
             self.stop = self.stop or self.failures.count(answer)
             if self.stop is not None:

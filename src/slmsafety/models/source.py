@@ -29,6 +29,7 @@ _BELONGS = {
     "revision": ("hub", "endpoint"),
     "served": ("endpoint",),
     "api_key_env": ("endpoint",),
+    "served_as": ("endpoint",),
     "timeout": ("endpoint",),
     "retries": ("endpoint",),
     "trust_remote_code": ("hub", "folder"),
@@ -62,6 +63,8 @@ class Source(BaseModel):
         The model's name on that server.
     api_key_env : str or None
         The environment variable that holds the server's key.
+    served_as : tuple of str
+        Other names that the model may answer by on that server, or `any`; no part of what defines the weights.
     timeout : float, default 600
         The longest time of one attempt in seconds, from its sending to the last byte of its answer (endpoint).
     retries : int, default 5
@@ -80,6 +83,7 @@ class Source(BaseModel):
     endpoint: str | None = None
     served: str | None = None
     api_key_env: str | None = None
+    served_as: tuple[str, ...] = ()
     timeout: float = Field(default=TIMEOUT, gt=0, allow_inf_nan=False)
     retries: int = Field(default=RETRIES, ge=0)
 

@@ -64,7 +64,7 @@ def estimate(run: Run) -> pd.DataFrame:
                 )
                 asked = None
             calls = _calls(run, judge, asked, suite)
-            rows.append(_row(judge, suite.name, calls, HELM_TOKENS if asked is None else asked.rubric.max_tokens))
+            rows.append(_row(judge, suite.name, calls, HELM_TOKENS if asked is None else asked.max_tokens))
     paid = [judge.name for judge in run.judges if judge.modules and judge.costs_money(run.root)]
     if paid:
         print(f"not estimated: {', '.join(paid)}, whose modules say that they cost money")

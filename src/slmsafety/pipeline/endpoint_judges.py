@@ -23,7 +23,9 @@ from slmsafety.pipeline.spending import Ledger
 def language_model(run: Run, entry: EndpointJudge, suite: SuiteParams) -> LlmJudge:
     """Return a language model as it judges a suite; InputError when its rubric's prompts are not to be had."""
     rubric = build(entry.rubric_choice(suite, run.root))
-    return LlmJudge(entry.name, rubric, entry.server(run.shard.world), entry.revision, entry.request)
+    return LlmJudge(
+        entry.name, rubric, entry.server(run.shard.world), entry.revision, entry.request, entry.asking, entry.served_as
+    )
 
 
 class ServedJudge:

@@ -13,13 +13,19 @@ from typing import Any
 
 import pandas as pd
 
+from slmsafety.judging.llm.asking import HINTS
 from slmsafety.judging.llm.budget import Budget
 from slmsafety.judging.llm.cost import Size, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge, filed
+from slmsafety.models.answers import Failure, Halt, Halted
 from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, Refused, custom_id, files
 from slmsafety.models.client import Request
+from slmsafety.models.hints import naming_keys
 from slmsafety.records.files import try_lock
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed
+
+# Requests that a batch did not get to.
+_NOT_DONE = ("batch_expired", "batch_cancelled")
 
 
 @dataclass(frozen=True)
@@ -94,23 +100,26 @@ class BatchRun(JudgeRun):
         return known
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Yield a frame for each batch that has ended; returns when none is open. Raises InputError as the server does.
+        """Yield a frame for each batch that has ended; returns when none is open. Raises InputError as the server does,
+        and as `JudgeRun` does, after the frame of the batch.
 
         Ctrl-C leaves the batches at work: the next run goes on waiting for them.
         """
         at_work = self.send()
-        while at_work:
-            for batch in list(at_work):
-                ended = self._ended(batch)
-                if ended is False:
-                    continue
-                rows = list(self._rows_of(batch)) if ended else []
-                if rows:
-                    yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
-                self._drop(batch)
-                del at_work[batch]
-            if at_work:
-                time.sleep(self._batching.seconds)
+        with naming_keys(HINTS):
+            while at_work:
+                for batch in list(at_work):
+                    ended = self._ended(batch)
+                    if ended is False:
+                        continue
+                    rows = list(self._rows_of(batch)) if ended else []
+                    if rows:
+                        yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
+                    self._drop(batch)
+                    del at_work[batch]
+                    self._stop_where_wrong()
+                if at_work:
+                    time.sleep(self._batching.seconds)
 
     def _open(self) -> dict[str, list[str]]:
         """The custom ids of the batches at the server; the note of one that never came to be is removed."""
@@ -161,7 +170,11 @@ class BatchRun(JudgeRun):
         sizes = self._sizes(name for name, _ in answers)
         self._budget.ended_batch(batch, {name: (sizes[name], answer) for name, answer in answers})
         for name, answer in answers:
-            if getattr(answer, "reason", "") != "batch_expired":
+            if isinstance(answer, Halt):
+                server = self._judge.endpoint
+                self._wrong = Halted(answer, server.host, server.model, server.api_key_env)
+                answer = Failure(answer.reason, 1, answer.said)
+            if not (isinstance(answer, Failure) and answer.reason in _NOT_DONE):
                 self.attempts += answer.attempts
                 yield self._row(self._index[name], answer)
 
