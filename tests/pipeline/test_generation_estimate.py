@@ -60,7 +60,7 @@ def test_stored_prompts_are_counted_and_samples_multiply(root):
     mild.collect(["prompts"])
     (row,) = estimate_generation(mild.run).to_dict("records")
     assert row["replies"] == 15
-    assert row["prompt_tokens"] == 3 * sum(map(count_tokens, mild.table("prompts", ["prompt"])["prompt"]))
+    assert row["prompt_tokens"] == 15 * 8  # words of a prompt
 
 
 @pytest.mark.parametrize("name", ["demo", "two_slms", "paper"])
