@@ -16,7 +16,7 @@ class BatchServer:
     """Keeps files and batches; `answer` gives the text of a reply to a prompt. `polls` counts questions for a batch.
 
     `plan` says of each new batch how many of its requests are done when it ends and with which status; without a plan
-    all are, with "completed". `deaf` refuses to make batches.
+    all are, with "completed". `deaf` refuses to make batches, `mute` makes them and answers an error.
     """
 
     def __init__(self, answer: Callable[[str], str], plan: list[tuple[int, str]] | None = None) -> None:
@@ -24,7 +24,7 @@ class BatchServer:
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.polls = 0
-        self.deaf = False
+        self.deaf = self.mute = False
         self.keep_open = False
 
     @property
@@ -97,7 +97,8 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
             elif server.deaf:
                 self.send({"error": {"message": "no"}}, 500)
             else:
-                self.send(server.create(json.loads(data)))
+                made = server.create(json.loads(data))
+                self.send({"error": {"message": "no"}}, 500) if server.mute else self.send(made)
 
         def do_GET(self) -> None:
             if match := re.search(r"/files/(\w+)/content", self.path):

@@ -102,7 +102,7 @@ def system(**more):
         ({"empty": "helm-0.4"}, "unknown crfm-helm release '0.4'"),
         (
             {"judges": [{**LLM, "request": {"temperature": 1}}]},
-            "its request has the key 'temperature', which the rubric sets",
+            "its request has the key 'temperature'; give the judge itself 'temperature'",
         ),
         (
             {"judges": [{**LLM, "request": {"max_tokens_to_sample": {"tokens": 1}, "Api-Key": "x"}}]},

@@ -74,8 +74,8 @@ class EndpointRun:
                 made = pd.DataFrame.from_records([row for key, answer in answers if (row := self._ended(key, answer))])
                 if len(made):
                     yield typed(made.assign(language=reply_languages(made)), RESPONSES)
-                if self._wrong is not None:
-                    raise self._wrong
+            if self._wrong is not None:
+                raise self._wrong
 
     def _ended(self, key: tuple[str, str, int], answer: Completion | Failure) -> dict[str, object] | None:
         """Count a call and return its row; None for one without a reply, or with one of another model."""
@@ -102,6 +102,8 @@ class EndpointRun:
     def _requests(self) -> Iterator[Request]:
         columns = (with_sample(self._prompts)[c] for c in ("suite", "instance_id", "sample", "prompt"))
         for suite, instance, sample, prompt in zip(*columns, strict=True):
+            if self._wrong is not None:
+                return  # what is under way still ends, and is kept
             key = (suite, instance, int(sample))
             body = {**self._asked(prompt), **self._decoding(key), **self._job.settings.request}
             yield Request(key, {name: value for name, value in body.items() if value is not None or name not in UNSENT})

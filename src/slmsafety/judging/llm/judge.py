@@ -7,7 +7,8 @@ run makes rows of status error again, and others when asked to.
 from __future__ import annotations
 
 import json
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +17,11 @@ import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.asking import HINTS, Asking
-from slmsafety.judging.llm.cost import Budget, request_tokens
+from slmsafety.judging.llm.budget import Budget
+from slmsafety.judging.llm.cost import request_size
 from slmsafety.judging.rubrics.base import Rubric
 from slmsafety.judging.verdict import Verdict
-from slmsafety.models.answers import HALTS, Completion, Failure
-from slmsafety.models.batches import custom_id
+from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.client import Endpoint, Request, complete
 from slmsafety.models.hints import naming_keys
 from slmsafety.models.input_read import input_cut
@@ -28,7 +29,8 @@ from slmsafety.models.served import other_model, takes
 from slmsafety.models.server_words import conceal
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed, with_sample
 
-_NOT_BILLED = ("rate_limit", "prompt_too_long", *HALTS)
+# Seconds between two looks at whether calls of other processes have left room for more.
+_LOOK_AGAIN = 0.2
 # A request that the judge's server will not take is no error of the line: to send it again would change nothing.
 _NO_ERROR = {"prompt_too_long": "truncated_input"}
 # Why an answer has no verdict although the server sent one: it stopped the run, or it did not read the whole request.
@@ -137,7 +139,7 @@ class JudgeRun:
     """The frames of a run, and how its calls ended: iterate it once, then read `statuses`, `attempts`, `stopped`.
 
     `statuses` counts rows by status, `attempts` all calls with their retries; `stopped` tells that the budget was used
-    up before all rows were sent.
+    up before all rows were judged.
     """
 
     def __init__(self, judge: LlmJudge, rows: pd.DataFrame, judge_id: str, budget: Budget) -> None:
@@ -153,24 +155,47 @@ class JudgeRun:
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does, and
-        after the answer of another model than the one asked for."""
-        with naming_keys(HINTS):
-            for answers in complete(self._judge.endpoint, self._requests()):
-                rows = [self._row(index, answer) for index, answer in answers]
-                yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
-                self._stop_where_wrong()
+        after the answer of another model than the one asked for.
 
-    def _requests(self) -> Iterator[Request]:
-        for index in range(len(self._rows)):
-            body = self._judge.body(self._of(index))
-            if not self._budget.reserve(self._name(index), request_tokens(body), self._judge.max_tokens):
-                self.stopped = True
-                return
-            yield Request(index, body)
+        A call whose next attempt the budget has no room for is made again once others have ended. Where all that is
+        left is set aside for calls of other processes, it waits for them.
+        """
+        waiting, rounds = deque(range(len(self._rows))), 0
+        while waiting and rounds <= self._judge.endpoint.retries:
+            before, unpaid = self.attempts, list[int]()
+            with naming_keys(HINTS):
+                yield from self._round(waiting, unpaid)
+            if not unpaid and self._budget.others_work():
+                time.sleep(_LOOK_AGAIN)
+            elif self.attempts == before:
+                break
+            rounds += bool(unpaid)
+            waiting.extendleft(reversed(unpaid))
+        self.stopped = bool(waiting)
+
+    def _round(self, waiting: deque[int], unpaid: list[int]) -> Iterator[pd.DataFrame]:
+        """Make calls until none is left, or none can be paid for; note those that could not be tried again."""
+        try:
+            for answers in complete(self._judge.endpoint, self._requests(waiting), self._budget):
+                unpaid.extend(index for index, answer in answers if _unpaid(answer))
+                self.attempts += sum(answer.attempts for _, answer in answers)
+                rows = [self._row(index, answer) for index, answer in answers if not _unpaid(answer)]
+                self._budget.sync()
+                if rows:
+                    yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
+            self._stop_where_wrong()
+        finally:
+            self._budget.settle()
+
+    def _requests(self, waiting: deque[int]) -> Iterator[Request | None]:
+        while waiting and self._wrong is None:  # what is under way then still ends, and is kept
+            body = self._judge.body(self._of(waiting[0]))
+            size = request_size(body)
+            while not self._budget.reserve(waiting[0], size):
+                yield None
+            yield Request(waiting.popleft(), body)
 
     def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
-        self.attempts += answer.attempts
-        self._budget.settle(self._name(index), *_used(answer))
         row = self._judge.judgment(self._of(index), answer, str(self._budget.price or ""))
         self.statuses[row["status"]] += 1
         if isinstance(answer, Completion) and not self._judge.takes(answer):
@@ -179,23 +204,13 @@ class JudgeRun:
         return row
 
     def _stop_where_wrong(self) -> None:
-        """Raise InputError where the last answers hold one that ends the run; they are rows without a label by then."""
+        """Raise InputError where an answer has ended the run; all answers are rows by then, that one without a label."""
         if self._wrong is not None:
             raise self._wrong
-
-    def _name(self, index: int) -> str:
-        """The name of a row's call, in a budget and in a batch."""
-        row = self._of(index)
-        named = {key: row[key] for key in REPLY_KEY if key != "sample" or row[key]}  # a batch from before `sample`
-        return custom_id((*map(str, named.values()), row["judge_id"]))
 
     def _of(self, index: int) -> dict[str, Any]:
         return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}
 
 
-def _used(answer: Completion | Failure) -> tuple[int | None, int | None]:
-    """The tokens that a call is billed for; not known where a server may have worked without a reply to show."""
-    if isinstance(answer, Completion):
-        return answer.input_tokens, answer.output_tokens
-    refused = answer.reason in _NOT_BILLED or answer.reason.startswith("http_")
-    return (0, 0) if refused else (None, None)
+def _unpaid(answer: Completion | Failure) -> bool:
+    return isinstance(answer, Failure) and answer.reason == "no_budget"
