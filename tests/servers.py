@@ -16,12 +16,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-# What a call meets instead of an answer: (status, headers, body), or one of these.
+# What a call meets instead of an answer: (status, headers, body), one of these, or bytes as they are.
 CUT, HANG = "cut", "hang"
 Reply = tuple[int, dict[str, str], bytes]
-Fault = Reply | str
+
+
+class Raw(NamedTuple):
+    """Bytes as they are sent, and seconds of silence between them; the connection is then closed, unless `kept`."""
+
+    steps: tuple[bytes | float, ...]
+    kept: bool = False
+
+
+Fault = Reply | str | Raw
+
+
+def http(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
+    """An answer as bytes, with the length of its body unless a header says another one."""
+    head = {"content_type": "application/json", "content_length": str(len(body)), **headers}
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in head.items() if value]
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body
 
 
 def failing(status: int, error: Any = None, **headers: str) -> Reply:
@@ -78,6 +94,7 @@ class Server:
         self.asked: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.keys: set[str | None] = set()
+        self.heads: list[dict[str, str]] = []
         self.times: list[float] = []
         self.open = self.most_open = 0
         self.lock = threading.Lock()
@@ -101,6 +118,7 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 attempt = server.asked[asked(body)]
                 server.bodies.append(body)
                 server.keys.add(self.headers["authorization"])
+                server.heads.append({name.lower(): value for name, value in self.headers.items()})
                 server.times.append(time.monotonic())
                 server.open += 1
                 server.most_open = max(server.most_open, server.open)
@@ -109,6 +127,9 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 if fault == HANG:
                     server.stopping.wait(30)
                     self.close_connection = True
+                    return
+                if isinstance(fault, Raw):
+                    self.send_raw(fault)
                     return
                 server.stopping.wait(server.latency)
                 reply = (
@@ -130,6 +151,15 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body[: len(body) // 2] if cut else body)
             self.close_connection = self.close_connection or cut
+
+        def send_raw(self, fault: Raw) -> None:
+            for step in fault.steps:
+                if isinstance(step, bytes):
+                    self.wfile.write(step)
+                    self.wfile.flush()
+                elif server.stopping.wait(step):
+                    break
+            self.close_connection = not fault.kept
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -45,7 +45,7 @@ def job_of(settings: GenerationSettings) -> GenerationJob:
 
 
 def run_of(server: Server, frame: pd.DataFrame, settings: GenerationSettings = SHORT, **more: str) -> EndpointRun:
-    source = Source(endpoint=server.url, **{"served": "tiny", **more})
+    source = Source(endpoint=server.url, **{"served": "tiny-1", **more})
     return generate(source, frame, job_of(settings), 8)
 
 
@@ -167,7 +167,7 @@ def test_what_is_asked(template: str) -> None:
     (body,) = server.bodies
     prompt = {"prompt": "Hi"} if template == "raw" else {"messages": [{"role": "user", "content": "Hi"}]}
     greedy = {"max_tokens": 9, "temperature": 0, "frequency_penalty": 0, "seed": 1337}
-    assert body == {"model": "tiny", **prompt, **greedy}
+    assert body == {"model": "tiny-1", **prompt, **greedy}
 
 
 def test_what_is_asked_where_tokens_are_drawn() -> None:
@@ -307,7 +307,7 @@ texts = {f"q{i}": f"p{i}" for i in range(number) if f"q{i}" not in done}
 frame = pd.DataFrame({"suite": "demo", "instance_id": texts.keys(), "prompt": texts.values()})
 job = GenerationJob(GenerationSettings(max_new_tokens=8), "some-model", "0123456789ab")
 with part.writer() as writer:
-    for rows in generate(Source(endpoint=url, served="tiny"), frame, job, 4):
+    for rows in generate(Source(endpoint=url, served="tiny-1"), frame, job, 4):
         writer.append(rows)
 """
 

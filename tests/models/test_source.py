@@ -38,6 +38,11 @@ def test_definition_follows_the_bytes(tmp_path: Path) -> None:
     assert hub != Source(hub="openai-community/gpt2", revision="v1").definition()
 
 
+def test_how_a_server_is_called_defines_no_weights() -> None:
+    server = {"endpoint": "http://there/v1", "served": "m"}
+    assert Source(**server, timeout=5, retries=0).definition() == Source(**server).definition()
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -47,6 +52,11 @@ def test_definition_follows_the_bytes(tmp_path: Path) -> None:
         ({"endpoint": "http://there/v1", "served": "m", "api_key_env": "sk-secret"}, "no name of an environment"),
         ({"endpoint": "http://there/v1"}, "needs 'served'"),
         ({"hub": "a/b", "served": "m"}, "key 'served' belongs to endpoint; this model's source is 'hub'"),
+        ({"hub": "a/b", "timeout": 5}, "key 'timeout' belongs to endpoint"),
+        ({"hub": "a/b", "retries": 0}, "key 'retries' belongs to endpoint"),
+        ({"endpoint": "http://there/v1", "served": "m", "timeout": 0}, "greater than 0"),
+        ({"endpoint": "http://there/v1", "served": "m", "timeout": float("inf")}, "finite number"),
+        ({"endpoint": "http://there/v1", "served": "m", "retries": -1}, "greater than or equal to 0"),
         ({"gguf": "a.gguf", "trust_remote_code": True}, "key 'trust_remote_code' belongs to hub or folder"),
         ({"gguf": "a.gguf", "weights": "bin"}, "key 'weights' belongs to hub or folder"),
         ({"hub": "a/b", "weights": "pickle"}, "'safetensors' or 'bin'"),

@@ -102,7 +102,7 @@ def system(**more):
         ({"empty": "helm-0.4"}, "unknown crfm-helm release '0.4'"),
         (
             {"judges": [{**LLM, "request": {"temperature": 1}}]},
-            "its request has the key 'temperature', which the rubric sets",
+            "its request has the key 'temperature'; give the judge itself 'temperature'",
         ),
         (
             {"judges": [{**LLM, "request": {"max_tokens_to_sample": {"tokens": 1}, "Api-Key": "x"}}]},
@@ -225,6 +225,11 @@ def system(**more):
         ),
         ({"judges": [{"name": "refusal_rules", "endpoint": "http://x/v1", "served": "m"}]}, "call this one otherwise"),
         ({"judges": [{**LLM, "max_cost": 5}]}, "has max_cost but no price"),
+        ({"judges": [{**LLM, "timeout": 0}]}, "timeout"),
+        ({"judges": [{**LLM, "retries": -1}]}, "retries"),
+        ({"judges": [{**LLM, "retries": True}]}, "retries"),
+        ({"models": [system(timeout=5)]}, "key 'timeout' belongs to endpoint"),
+        ({"models": [system(retries=0)]}, "key 'retries' belongs to endpoint"),
         (
             {"judges": [{**LLM, "price": {"input": 1, "outputs": 1}}]},
             "unknown key 'outputs' in parameter study; did you",
@@ -437,6 +442,16 @@ def test_a_model_may_be_a_card_s_or_the_study_s_own(tmp_path):
     assert cards.loc["mine", ["name", "family", "params_m"]].tolist() == ["Mine", "Own", 5]
     assert cards.loc["theirs", "name"] == "theirs"
     assert cards.loc["smollm2-135m-it", "family"] == "SmolLM2"
+
+
+def test_an_attempt_s_time_and_the_retries_reach_the_server(tmp_path):
+    judges = [{**LLM, "timeout": 30, "retries": 0}, {**LLM, "name": "other"}]
+    models = [{"id": "mine", **AT, "timeout": 2.5, "retries": 0}, {"id": "theirs", **AT}]
+    params = load_params({**RUN, "models": models, "judges": judges})
+    servers = [judge.server() for judge in params.judges]
+    assert [(server.timeout, server.retries) for server in servers] == [(30, 0), (600, 5)]
+    sources = [model.source(tmp_path) for model in params.models]
+    assert [(source.timeout, source.retries) for source in sources] == [(2.5, 0), (600, 5)]
 
 
 def test_several_systems_of_one_card():

@@ -13,12 +13,11 @@ from batch_server import BatchServer, batch_server
 from servers import Server, completion, failing, running
 
 from slmsafety.errors import InputError
-from slmsafety.judging.llm.cost import request_tokens
+from slmsafety.judging.llm.cost import Price, count_tokens, request_size
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.pipeline import endpoint_judges
 from slmsafety.pipeline.cost_estimate import estimate
-from slmsafety.pipeline.shards import Shard
-from slmsafety.pipeline.spending import SpendLog
+from slmsafety.pipeline.spending import look
 from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.study import Study
@@ -143,27 +142,65 @@ def test_the_estimate_is_what_the_run_then_sends(root):
         (row,) = asked.estimate().to_dict("records")
         asked.collect(["judge"])
     assert row["calls"] == row["counted"] == REPLIES - 2 == len(server.bodies)
-    assert row["input_tokens"] == round(sum(request_tokens(body) for body in server.bodies))
+    assert row["input_tokens"] == sum(request_size(asked_for(body)).input for body in server.bodies)
     assert row["dollars"] == pytest.approx((row["input_tokens"] * 2 + row["output_tokens"] * 8) / 1e6, abs=2e-6)
     assert row["most_dollars"] > row["dollars"]
     assert asked.estimate()["calls"].tolist() == [0]
 
 
+def asked_for(body: dict[str, object]) -> dict[str, object]:
+    """What a judge asks for in a request: all but the model."""
+    return {key: value for key, value in body.items() if key != "model"}
+
+
+def billed(bodies: list[dict[str, object]]) -> float:
+    """What calls have cost: their prompts by our count, since the server's is too small, and its words."""
+    written = count_tokens("<reasoning>It says no.</reasoning>\n<score>1</score>")
+    return sum(Price.model_validate(PRICE).cost(request_size(asked_for(body)).input, written) for body in bodies)
+
+
 def test_the_cost_limit_stops_a_run_and_the_next_one_remembers_what_was_spent(root, capsys):
     with running(Server(one)) as server:
         free = with_replies(study(server.url, price=PRICE))
-        most = free.estimate()["most_dollars"].iloc[0] / REPLIES
-        spent = (3 * 2 + 5 * 8) / 1e6  # what the server says a call took
-        asked = study(server.url, price=PRICE, concurrency=1, max_cost=2 * most + 3.5 * spent)
+        limit = 0.008  # a call takes .0007 and can take .006
+        asked = study(server.url, price=PRICE, concurrency=1, max_cost=limit)
         asked.collect(["judge"])
-        first = sum(server.asked.values())
-        assert 3 <= first <= 6
+        first, spent = sum(server.asked.values()), billed(server.bodies)
+        assert 2 <= first < REPLIES and spent <= limit
         said = capsys.readouterr().out
-        assert f"(spent ${first * spent:.4f}); {REPLIES - first} replies left" in said
+        assert f"stopped at max_cost ${limit:g} (spent ${spent:.4f}); {REPLIES - first} replies left" in said
+        assert (
+            f"judge tiny-judge: ${spent:.4f} in this run ({first} calls), ${spent:.4f} of max_cost ${limit:g}" in said
+        )
         asked.collect(["judge"])
-        assert sum(server.asked.values()) <= first + 1
+        assert sum(server.asked.values()) == first
         free.collect(["judge"])
         assert sum(server.asked.values()) == REPLIES
+        said = capsys.readouterr().out
+        assert f"({REPLIES - first} calls), ${billed(server.bodies):.4f} in all" in said
+
+
+def test_what_a_killed_run_had_under_way_is_said_and_counted(root, capsys):
+    with running(Server(one)) as server:
+        asked = with_replies(study(server.url, limit=2, price=PRICE))
+        folder = asked.folder / "spent/tiny-judge"
+        folder.mkdir(parents=True)
+        (folder / "ledger").write_text("open killed.0 4000000\nsent killed.0 0\nopen killed.1 4000000\n")
+        asked.collect(["judge"])
+        said = capsys.readouterr().out
+        assert "1 calls of an earlier run ended without being settled; counted at their most expensive, $0.0040" in said
+        assert look(folder).paid == pytest.approx(4_000_000 + 1e9 * billed(server.bodies), abs=2)
+        (asked.folder / "judgments/demo_direct/tiny-judge/smollm2-135m-it-q4.parquet").unlink()
+        asked.collect(["judge"])
+        assert sum(server.asked.values()) == 4
+    assert "without being settled" not in capsys.readouterr().out
+
+
+def test_without_a_price_there_is_no_ledger(root):
+    with running(Server(one)) as server:
+        asked = with_replies(study(server.url, limit=2))
+        asked.collect(["judge"])
+    assert not (asked.folder / "spent").exists()
 
 
 def test_a_study_can_be_judged_by_batches(root):
@@ -248,10 +285,10 @@ def test_a_row_that_is_judged_again_is_paid_again(root, capsys):
         asked.collect(["judge"], retry=["judge_refused"])
         assert judged(asked)["status"].tolist() == ["ok", "ok"]
         assert sum(server.asked.values()) == 4
-    log = SpendLog(asked.folder / "spent/tiny-judge")
-    assert log.spent() == pytest.approx(4 * (3 * 2 + 5 * 8) / 1e6)
-    half = log.budget(asked.params.judges[0].price, 1.0, Shard(0, 2))
-    assert half.limit == pytest.approx(half.spent + (1 - half.spent) / 2)
+    first, second = (Price.model_validate(PRICE).cost(0, 5), billed(server.bodies[2:]))
+    asked_first = sum(request_size(asked_for(body)).input for body in server.bodies[:2]) * 2 / 1e6
+    paid = look(asked.folder / "spent/tiny-judge").paid
+    assert paid == pytest.approx(1e9 * (asked_first + 2 * first + second), abs=4)
 
 
 def test_batches_are_sent_by_one_process(root, monkeypatch):

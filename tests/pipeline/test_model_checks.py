@@ -157,7 +157,7 @@ def test_a_server_that_is_gone_and_a_missing_key_stop_their_models_only(root, mo
         models = [
             {"id": "refused", "endpoint": bad.url, "served": "tiny"},
             {"id": "keyless", "endpoint": good.url, "served": "tiny", "api_key_env": "NO_SUCH_KEY"},
-            {"id": "served", "endpoint": good.url, "served": "tiny"},
+            {"id": "served", "endpoint": good.url, "served": "tiny-1"},
         ]
         asked = study(models)
         with pytest.raises(PartFailed, match="2 of 3 models could not run"):

@@ -12,6 +12,8 @@ from slmsafety.models.source import Source
 from slmsafety.records.ids import content_id
 
 ENDPOINT_ENGINE = "openai-compatible endpoint"
+# What an endpoint is told of decoding, and a null in `request` leaves unsaid, for a model that refuses it.
+UNSENT = ("temperature", "top_p", "seed", "frequency_penalty", "max_tokens")
 # Settings that came later: each is left out of the id at its old value, under which older rows were made.
 _LATER: dict[str, Any] = {"system_prompt": None, "frame": None, "template_kwargs": {}, "request": {}}
 
@@ -58,7 +60,7 @@ class GenerationSettings(BaseModel):
     template_kwargs : dict, default {}
         Variables of the chat template, such as enable_thinking.
     request : dict, default {}
-        Of an endpoint: sent along with every call.
+        Of an endpoint: sent along with every call; a null under one of UNSENT leaves that out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,90 +1,87 @@
-"""Answers of an OpenAI-compatible server: a completion, or a failure with its reason in one word."""
+"""Answers of an OpenAI-compatible server: what status, headers and body of any provider mean, by one reader."""
 
 from __future__ import annotations
 
-import json
+import math
 import re
-from typing import NamedTuple
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
 
-from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
+from slmsafety.models.answer_types import HALTS, Again, Completion, Failure, Halt, Halted
+from slmsafety.models.completions import completion
+from slmsafety.models.json_bodies import parse
+from slmsafety.models.server_errors import error
+from slmsafety.models.server_words import of_error, told, word
 
-# What servers call the end of a reply. Anything else (an aborted request, a tool call) is no reply to a prompt.
-_FINISHED = {"stop": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop", "length": "length"}
-_TOO_LONG = re.compile(r"context.?(length|size|window)|tokens? \+ .?max_new_tokens")
-_BLOCKED = re.compile(r"content.?(filter|policy|management)|responsible.?ai")
+__all__ = ["HALTS", "Again", "Completion", "Failure", "Halt", "Halted", "of_batch", "read"]
 
 
-class Completion(NamedTuple):
-    """A finished reply. Token counts, the served model and the system's fingerprint are the server's own, or None.
+def read(
+    status: int, headers: Mapping[str, str], body: bytes, attempts: int, hidden: tuple[str, ...] = ()
+) -> Completion | Failure | Again | Halt:
+    """Return what an answer over HTTP means; never raises, whatever the bytes.
 
-    `reasoned` tells that the server has taken reasoning out of the text.
+    Parameters
+    ----------
+    status : int
+        Of the answer, 100 to 599.
+    headers : mapping of str to str
+        Of the answer; names in any case.
+    body : bytes
+        All of it.
+    attempts : int
+        The calls of this request so far, this one included.
+    hidden : tuple of str, default ()
+        Texts that `said` must not repeat: the key, and what was asked.
+
+    Returns
+    -------
+    Completion, Failure, Again or Halt
+        A reply; the end of this request; what another attempt may mend; what every other request would get.
     """
-
-    text: str
-    finish_reason: str
-    input_tokens: int | None
-    output_tokens: int | None
-    model: str | None
-    fingerprint: str | None
-    attempts: int
-    reasoned: bool = False
+    if 200 <= status < 300:
+        return completion(parse(body), attempts, hidden)
+    return error(status, told(body, hidden), _wait(headers), attempts)
 
 
-class Failure(NamedTuple):
-    """A request that ended without a reply: timeout, connection, rate_limit, malformed, blocked, prompt_too_long,
-    http_STATUS, or finish_REASON. `attempts` counts its calls, which a server may bill."""
+def of_batch(record: dict[str, Any]) -> Completion | Failure | Halt:
+    """Return how one request of a batch ended, by its line in the results: as call by call, but never asked again."""
+    response, attempts = record.get("response"), 1
+    status = response.get("status_code") if isinstance(response, dict) else None
+    if isinstance(response, dict) and isinstance(status, int) and 200 <= status < 300:
+        meant = completion(response.get("body"), attempts, ())
+    elif isinstance(response, dict) and isinstance(status, int):
+        meant = error(status, of_error(response.get("body")), None, attempts)
+    else:
+        said = of_error({"error": record.get("error")})
+        meant = error(400, said, None, attempts)
+        if isinstance(meant, Failure) and meant.reason == "http_400":
+            meant = meant._replace(reason=word(said.codes[0] if said.codes else "http_none"))
+    return Failure(meant.reason, attempts, meant.said) if isinstance(meant, Again) else meant
 
-    reason: str
-    attempts: int
+
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to wait: as a number of them or of milliseconds, or until a date."""
+    asked = {name.lower(): str(value).strip() for name, value in headers.items()}
+    milliseconds = _number(asked.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = asked.get("retry-after", "")
+    seconds = _number(text)
+    return _until(text) if seconds is None else seconds
 
 
-class Malformed(Exception):
-    """A body that is no completion."""
+def _number(text: str) -> float | None:
+    """Return a number of 0 or more; None for what is none."""
+    return float(text) if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", text, re.ASCII) else None
 
 
-def read(text: str, attempts: int) -> Completion | Failure:
-    """Return the completion in a body; raise Malformed when there is none."""
+def _until(text: str) -> float | None:
+    """Return the seconds until a date of HTTP's form; None for what is none."""
     try:
-        data = json.loads(text)
-        choice = data["choices"][0]
-        reply = choice["text"] if "text" in choice else choice["message"].get("content")
-        message = choice.get("message")
-        reasoned = isinstance(message, dict) and any(message.get(name) for name in ("reasoning_content", "reasoning"))
-        finish, usage = choice["finish_reason"], data.get("usage") or {}
-        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        names = [data.get(name) for name in ("model", "system_fingerprint")]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise Malformed from error
-    texts_fit = all(isinstance(text, str | None) for text in (reply, finish, *names))
-    if not texts_fit or not all(isinstance(count, int | None) for count in counts):
-        raise Malformed
-    if finish is None:
-        if not reply:
-            raise Malformed
-        return Failure("finish_none", attempts)  # billed text; to ask again would most likely give the same
-    if finish not in _FINISHED:
-        return Failure("blocked" if finish == "content_filter" else _word(f"finish_{finish}"), attempts)
-    # Half of a surrogate pair, which no table can hold, becomes the replacement character.
-    whole = (reply or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return Completion(whole, _FINISHED[finish], counts[0], counts[1], names[0], names[1], attempts, reasoned)
-
-
-def reason(error: APIError) -> str:
-    """Return why a call failed, in a word; the server's own words are left out, since they may repeat prompt or key."""
-    if isinstance(error, APITimeoutError):
-        return "timeout"
-    if isinstance(error, APIConnectionError):
-        return "connection"
-    if not isinstance(error, APIStatusError):
-        return "malformed"
-    said = f"{error.message} {error.body}".lower()
-    if error.status_code in (400, 413, 422) and _TOO_LONG.search(said):
-        return "prompt_too_long"
-    if error.status_code in (400, 403) and _BLOCKED.search(said):
-        return "blocked"
-    return "rate_limit" if error.status_code == 429 else f"http_{error.status_code}"
-
-
-def _word(text: str) -> str:
-    """Return a server's word as one that can stand in a table."""
-    return re.sub(r"\W", "_", text)[:40]
+        seconds = parsedate_to_datetime(text[:100]).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

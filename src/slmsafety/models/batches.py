@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from openai import APIError, OpenAI
 from openai.types import Batch
 
 from slmsafety.errors import InputError
-from slmsafety.models.answers import Completion, Failure, Malformed, read
+from slmsafety.models.answers import Completion, Failure, Halt, of_batch
 from slmsafety.models.client import Endpoint, Request, api_key
+from slmsafety.models.json_bodies import parse
 from slmsafety.records.files import write_atomic
 
 # The limits of OpenAI's Batch API.
@@ -60,6 +61,10 @@ def files(
         yield b"".join(lines), ids
 
 
+class Refused(InputError):
+    """A batch that the server has found faulty: nothing of it is done, and nothing billed."""
+
+
 class Batches:
     """The batches of one piece of work: noted in a folder, run by a server.
 
@@ -76,32 +81,44 @@ class Batches:
         notes = sorted(self._folder.glob("*.json"))
         return {note.stem: json.loads(note.read_text("utf-8"))["custom_ids"] for note in notes}
 
-    def create(self, data: bytes, ids: list[str]) -> str:
-        """Send a file as a batch and return its name."""
+    def create(self, data: bytes, ids: list[str], paid: Callable[[str], bool] = lambda name: True) -> str | None:
+        """Send a file as a batch and return its name; None where `paid`, told the name before, says no."""
         name = uuid.uuid4().hex[:16]
         self._note(name, {"custom_ids": ids, "batch": None})
+        if not paid(name):
+            self.forget(name)
+            return None
         self._start(name, data)
         return name
 
+    def age(self, name: str) -> float:
+        """Return the seconds since a batch's note was changed; inf where it is gone."""
+        try:
+            return time.time() - (self._folder / f"{name}.json").stat().st_mtime
+        except FileNotFoundError:
+            return float("inf")
+
     def ended(self, name: str) -> bool | None:
-        """Return whether a batch will change no more, or None for one that was noted but never created."""
+        """Return whether a batch will change no more; None for one that was noted and never created, or not noted.
+
+        Raises Refused for one that the server has found faulty.
+        """
         with self._talking():
             batch = self._find(name)
         if batch is None:
             return None
         if batch.status == "failed":
             problem = batch.errors.data[0] if batch.errors and batch.errors.data else None
-            self.forget(name)
-            raise InputError(f"{self._endpoint.host} refused a batch: {problem.code if problem else 'no reason given'}")
+            raise Refused(f"{self._endpoint.host} refused a batch: {problem.code if problem else 'no reason given'}")
         return batch.status in _ENDED
 
-    def results(self, name: str) -> Iterator[tuple[str, Completion | Failure]]:
+    def results(self, name: str) -> Iterator[tuple[str, Completion | Failure | Halt]]:
         """Yield (custom id, how it ended) for what an ended batch holds: all of it, or what was done in time."""
         with self._talking():
             batch = self._find(name)
             files = (batch.output_file_id, batch.error_file_id) if batch is not None else ()
-            texts = [self._client.files.content(file).text for file in files if file is not None]
-        for line in "\n".join(texts).splitlines():
+            texts = [self._client.files.content(file).content for file in files if file is not None]
+        for line in b"\n".join(texts).split(b"\n"):
             if result := _result(line):
                 yield result
 
@@ -112,7 +129,8 @@ class Batches:
     def _start(self, name: str, data: bytes) -> None:
         with self._talking():
             sent = self._client.files.create(file=(f"{name}.jsonl", data), purpose="batch")
-            batch = self._client.batches.create(
+            # Sent once: a request that came through though its answer did not would make a second batch.
+            batch = self._client.with_options(max_retries=0).batches.create(
                 input_file_id=sent.id,
                 endpoint="/v1/chat/completions",
                 completion_window="24h",
@@ -133,8 +151,14 @@ class Batches:
             ) from error
 
     def _find(self, name: str) -> Batch | None:
-        """The server's batch of a note. One whose id was not noted any more is found by the word it carries."""
-        note = self._read(name)
+        """The server's batch of a note. One whose id was not noted any more is found by the word it carries.
+
+        None too where the note is gone: another process has taken the batch in.
+        """
+        try:
+            note = self._read(name)
+        except FileNotFoundError:
+            return None
         if note["batch"] is not None:
             return self._client.batches.retrieve(note["batch"])
         for batch in self._client.batches.list():
@@ -151,18 +175,9 @@ class Batches:
         write_atomic(self._folder / f"{name}.json", json.dumps(content).encode())
 
 
-def _result(line: str) -> tuple[str, Completion | Failure] | None:
+def _result(line: bytes) -> tuple[str, Completion | Failure | Halt] | None:
     """Return how one request of a batch ended; None for a line that does not say which request it is about."""
-    try:
-        record = dict(json.loads(line))
-        record["custom_id"]
-    except (KeyError, TypeError, ValueError):
+    record = parse(line)
+    if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
         return None
-    response, error = record.get("response") or {}, record.get("error") or {}
-    if response.get("status_code") == 200:
-        try:
-            return record["custom_id"], read(json.dumps(response.get("body")), 1)
-        except Malformed:
-            return record["custom_id"], Failure("malformed", 1)
-    code = error.get("code") or f"http_{response.get('status_code', 'none')}"
-    return record["custom_id"], Failure(re.sub(r"\W", "_", str(code))[:40], 1)
+    return record["custom_id"], of_batch(record)

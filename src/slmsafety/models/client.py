@@ -1,127 +1,48 @@
 """Calls to an OpenAI-compatible server: many at once, within limits, each ending as a completion or a counted failure.
 
 The calls run on an event loop in a thread of their own, so that `complete` is a plain generator in a script and in a
-notebook alike. Retries with back-off and Retry-After are the openai package's.
+notebook alike. A place whose call has ended takes the next request from a short queue, without waiting for the caller.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import time
-from collections.abc import Hashable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from threading import Thread
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
-
-from openai import APIError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+from threading import Event, Thread
+from typing import Any
 
 from slmsafety.errors import InputError
-from slmsafety.models.answers import Completion, Failure, Malformed, read, reason
+from slmsafety.models.answers import Completion, Failure
+from slmsafety.models.attempts import Attempts, Request, Toll
+from slmsafety.models.endpoint import Endpoint, api_key
 
-# The openai package waits no longer than this for a Retry-After; a server that names more is not asked again.
-_LONGEST_WAIT = 120.0
-# Seconds within which a server must take a connection.
-_CONNECT = 10.0
-# Failures that belong to one request and say nothing about the server.
-_OF_THE_REQUEST = ("blocked", "prompt_too_long")
+__all__ = ["Answer", "Endpoint", "Request", "Toll", "api_key", "complete"]
+
+# Seconds for which answers gather before the caller is woken, while there is enough in the queue.
+_GATHER = 0.01
 # Failures in which nothing came from the server.
 _UNHEARD = ("connection", "timeout")
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """An OpenAI-compatible server and its limits.
-
-    Parameters
-    ----------
-    base_url : str
-        Such as http://localhost:8000/v1, without user, password or query.
-    model : str
-        The model's name on the server.
-    api_key_env : str or None, default None
-        The environment variable that holds the key; None for a server without keys.
-    concurrency : int, default 16
-        The most calls open at once.
-    requests_per_minute, tokens_per_minute : float or None, default None
-        Rate limits, retries included; None for no limit.
-    timeout : float, default 600
-        The longest silence of one attempt, in seconds.
-    retries : int, default 5
-        How many times a request is sent again after its first attempt.
-    """
-
-    base_url: str
-    model: str
-    api_key_env: str | None = None
-    concurrency: int = 16
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    timeout: float = 600.0
-    retries: int = 5
-
-    def __post_init__(self) -> None:
-        """Refuse a base URL that is none, or that holds a secret, which would be recorded with every reply, and a key
-        where the name of its variable belongs. No message repeats them."""
-        if "@" in self.base_url or "?" in self.base_url or "#" in self.base_url:
-            raise InputError("the base URL of an endpoint must hold no user, password or query; use api_key_env")
-        if not _is_url(self.base_url):
-            raise InputError("the base URL of an endpoint must look like http://HOST:PORT/v1")
-        if self.api_key_env is not None and not _names_a_variable(self.api_key_env):
-            raise InputError(
-                "api_key_env is no name of an environment variable, such as OPENAI_API_KEY (no key itself)"
-            )
-
-    @property
-    def host(self) -> str:
-        """The server as messages name it, such as localhost:8000."""
-        return urlsplit(self.base_url).netloc.rpartition("@")[2]
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        named = parts.hostname and parts.port != 0  # reading a port that is none raises
-    except ValueError:
-        return False
-    return bool(named) and parts.scheme in ("http", "https") and text.isascii() and not re.search(r"[^!-~]", text)
-
-
-def _names_a_variable(text: str) -> bool:
-    """Whether a text is a variable's name and not a key: no word of a name is 16 characters with digits among them."""
-    return bool(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text)) and not any(
-        len(word) >= 16 and re.search(r"\d", word) for word in text.split("_")
-    )
-
-
-class Request(NamedTuple):
-    """A key of the caller's, and the body of the request without the model: `messages` or `prompt`, and the rest.
-
-    With `messages` it is a chat completion, with `prompt` a plain one.
-    """
-
-    key: Hashable
-    body: dict[str, Any]
-
+# Failures that a server which works for no request would give, besides any HTTP status.
+_OF_THE_SERVER = (*_UNHEARD, "rate_limit", "malformed", "redirect", "body_too_large")
 
 Answer = tuple[Any, Completion | Failure]
 
 
-def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[Answer]]:
+def complete(
+    endpoint: Endpoint, requests: Iterable[Request | None], toll: Toll | None = None
+) -> Iterator[list[Answer]]:
     """Send requests, many at once, and yield how each ended.
 
     Parameters
     ----------
     endpoint : Endpoint
         The server and its limits.
-    requests : iterable of Request
-        Pulled one by one, in the caller's thread, when fewer than `endpoint.concurrency` calls are open.
+    requests : iterable of Request or None
+        Pulled one by one, in the caller's thread, at most `endpoint.concurrency` ahead of those that are sent. None
+        says that nothing may be sent now: it is asked again when a call has ended, and not again when none is open.
+    toll : Toll or None, default None
+        Who pays for attempts.
 
     Yields
     ------
@@ -132,185 +53,163 @@ def complete(endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[list[A
     ------
     InputError
         When the server refuses the key, does not know the model, has no credit left, or never answers. On this and on
-        Ctrl-C the answers so far are yielded first, and open calls are cancelled.
+        Ctrl-C open calls are cancelled, and the answers so far are yielded first.
     """
-    failures = _FailureCounter(endpoint)
-    pending = iter(requests)
-    running: dict[Future[Completion | Failure], Hashable] = {}
+    pending, places = iter(requests), endpoint.concurrency
     answers: list[Answer] = []
+    open_calls = 0
     stop: BaseException | None = None
-    with _calls(endpoint) as call:
+    with _Calls(endpoint, toll) as calls:
         while stop is None:
             try:
-                # New calls start before the answers go out: the server works while the caller does.
-                for request in islice(pending, endpoint.concurrency - len(running)):
-                    running[call(request.body)] = request.key
+                calls.take(answers)
+                open_calls -= len(answers)
+                for request in islice(pending, 2 * places - open_calls):
+                    if request is None:
+                        break
+                    calls.send(request)
+                    open_calls += 1
                 ended, answers = answers, []
                 if ended:
                     yield ended
-                if not running:
+                elif not open_calls:
                     break
-                wait(running, return_when=FIRST_COMPLETED)
+                elif calls.stop is None:
+                    calls.wait()
             except (KeyboardInterrupt, InputError) as caught:
                 stop = caught
-            for future in [future for future in running if future.done()]:
-                key, error = running.pop(future), future.exception()
-                if error is None:
-                    answers.append((key, future.result()))
-                    error = failures.count(future.result())
-                stop = stop or error
-        if answers:
-            yield answers
-        stop = stop or failures.silent()
-        if stop is not None:
-            raise stop
+            stop = stop or calls.stop
+    calls.take(answers)
+    if answers:
+        yield answers
+    stop = stop or calls.failures.silent()
+    if stop is not None:
+        raise stop
 
 
 class _FailureCounter:
-    """Counts consecutive failures: before the first reply every failure, afterwards connection errors alone."""
+    """Counts consecutive failures that say something of the server: before the first reply most of them, afterwards
+    connection errors alone."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         """Start without a reply."""
         self._host, self._limit = endpoint.host, max(20, 2 * endpoint.concurrency)
-        self._answered, self._failed, self._last = False, 0, ""
+        self._answered, self._failed = False, 0
+        self._last = Failure("", 0)
 
     def count(self, answer: Completion | Failure) -> InputError | None:
         """Count how a call ended; return the error that ends the run once too many calls in a row have failed."""
-        if not isinstance(answer, Failure) or answer.reason in _OF_THE_REQUEST:
+        if isinstance(answer, Failure) and answer.reason == "no_budget":
+            return None
+        if not isinstance(answer, Failure) or not _of_the_server(answer.reason):
             self._answered, self._failed = True, 0
         elif self._answered and answer.reason != "connection":
             self._failed = 0
         else:
-            self._failed, self._last = self._failed + 1, answer.reason
+            self._failed, self._last = self._failed + 1, answer
             if self._failed >= self._limit:
-                return InputError(
-                    f"{self._host}: {self._failed} calls in a row failed, the last one by {answer.reason}"
-                )
+                return InputError(f"{self._host}: {self._failed} calls in a row failed, the last one by {self._ended}")
+            if answer.reason == "redirect":
+                return InputError(f"{self._host} {answer.said}, which is not followed with a key; name that address")
         return None
 
     def silent(self) -> InputError | None:
         """Return the error of a run in which nothing came from the server."""
-        if self._answered or self._last not in _UNHEARD:
+        if self._answered or self._last.reason not in _UNHEARD:
             return None
-        return InputError(f"{self._host} answered none of {self._failed} calls, the last one ended by {self._last}")
+        return InputError(f"{self._host} answered none of {self._failed} calls, the last one ended by {self._ended}")
+
+    @property
+    def _ended(self) -> str:
+        return f"{self._last.reason} ({self._last.said})" if self._last.said else self._last.reason
 
 
-class _Call:
-    """One request on its way: how many tokens it may cost and how often it was sent."""
-
-    def __init__(self, body: dict[str, Any]) -> None:
-        """Estimate the tokens as rate limits do: a quarter of the characters, and all that may be written."""
-        self.tokens = len(str(body.get("messages") or body.get("prompt"))) // 4 + int(body.get("max_tokens") or 0)
-        self.attempts = 0
+def _of_the_server(reason: str) -> bool:
+    return reason in _OF_THE_SERVER or reason.startswith("http_")
 
 
-_CALL: ContextVar[_Call] = ContextVar("_CALL")
+class _Calls:
+    """The calls of one run, on an event loop in a thread; what is still under way at the end is cancelled.
 
+    Attributes
+    ----------
+    stop : BaseException or None
+        Why no further request is sent.
+    failures : _FailureCounter
+        How the calls have failed.
+    """
 
-class _Pace:
-    """Spaces the calls evenly, so that no limit is passed, and holds them all back when the server asks for it."""
+    def __init__(self, endpoint: Endpoint, toll: Toll | None) -> None:
+        """Take the server and who pays; InputError where the server's key or proxy is of no use."""
+        self.stop: BaseException | None = None
+        self.failures = _FailureCounter(endpoint)
+        self._attempts, self._places = Attempts(endpoint, toll), endpoint.concurrency
+        self._ended: list[Answer] = []
+        self._news, self._telling = Event(), False
+        self._waiting: asyncio.Queue[Request] = asyncio.Queue()
+        self._workers: list[asyncio.Task[None]] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name=f"calls to {endpoint.host}", daemon=True)
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        """Start at once."""
-        self._per_request = 60 / endpoint.requests_per_minute if endpoint.requests_per_minute else 0.0
-        self._per_token = 60 / endpoint.tokens_per_minute if endpoint.tokens_per_minute else 0.0
-        self._next = self._held = 0.0
+    def __enter__(self) -> _Calls:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        return self
 
-    async def before(self, _: Any) -> None:
-        """Wait for the call's turn and count it; runs before each attempt, retries included."""
-        call = _CALL.get()
-        turn = max(self._next, time.monotonic())
-        self._next = turn + max(self._per_request, call.tokens * self._per_token)
-        while (left := max(turn, self._held) - time.monotonic()) > 0:
-            await asyncio.sleep(left)
-        call.attempts += 1
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
-    async def after(self, response: Any) -> None:
-        """Hold all calls back for the seconds that a rate limit names."""
-        if response.status_code == 429:
-            with suppress(ValueError):  # no such header, or a date, which only the call itself waits for
-                seconds = float(response.headers.get("retry-after", ""))
-                self._held = max(self._held, time.monotonic() + min(seconds, _LONGEST_WAIT))
+    def send(self, request: Request) -> None:
+        """Queue a request."""
+        self._loop.call_soon_threadsafe(self._waiting.put_nowait, request)
 
+    def take(self, answers: list[Answer]) -> None:
+        """Move what has ended to the end of a list."""
+        number = len(self._ended)
+        # Ctrl-C comes after a call, not between these two: no answer is lost by it and none doubled.
+        answers += self._ended[:number]
+        del self._ended[:number]
 
-@contextmanager
-def _calls(endpoint: Endpoint) -> Iterator[Any]:
-    """Give a function that starts a call and returns its future; what still runs at the end is cancelled."""
-    key, pace = api_key(endpoint), _Pace(endpoint)
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever, name=f"calls to {endpoint.host}", daemon=True)
-    thread.start()
-    client = AsyncOpenAI(
-        base_url=endpoint.base_url,
-        api_key=key,
-        timeout=Timeout(endpoint.timeout, connect=min(_CONNECT, endpoint.timeout)),
-        max_retries=endpoint.retries,
-        http_client=DefaultAsyncHttpxClient(event_hooks={"request": [pace.before], "response": [pace.after]}),
-    )
+    def wait(self) -> None:
+        """Wait until there is something to take or room in the queue."""
+        self._news.wait()
+        self._news.clear()
 
-    async def close() -> None:
-        calls = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in calls:
-            task.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
-        await client.close()
+    async def _open(self) -> None:
+        for _ in range(self._places):
+            worker = asyncio.create_task(self._work())
+            worker.add_done_callback(self._left)
+            self._workers.append(worker)
 
-    try:
-        yield lambda body: asyncio.run_coroutine_threadsafe(_answer(client, endpoint, body), loop)
-    finally:
-        asyncio.run_coroutine_threadsafe(close(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    async def _close(self) -> None:
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        await self._attempts.close()
 
+    async def _work(self) -> None:
+        while self.stop is None:
+            if self._waiting.qsize() <= self._places // 2:
+                self._tell()
+            request = await self._waiting.get()
+            answer = await self._attempts.answer(request)
+            self._ended.append((request.key, answer))
+            self.stop = self.stop or self.failures.count(answer)
+            if self.stop is not None:
+                self._tell()
+            elif not self._telling:
+                self._telling = True
+                self._loop.call_later(_GATHER, self._tell)
 
-def api_key(endpoint: Endpoint) -> str:
-    """Return the key; a server without one gets a word, since the package would else send OPENAI_API_KEY to it."""
-    if endpoint.api_key_env is None:
-        return "none"
-    key = os.environ.get(endpoint.api_key_env, "").strip()
-    if not key:
-        raise InputError(
-            f"the environment variable {endpoint.api_key_env} is not set; it holds the key of {endpoint.host}"
-        )
-    if not (key.isascii() and key.isprintable()):
-        raise InputError(f"the environment variable {endpoint.api_key_env} holds characters that no key has")
-    return key
+    def _tell(self) -> None:
+        self._telling = False
+        self._news.set()
 
-
-async def _answer(client: AsyncOpenAI, endpoint: Endpoint, body: dict[str, Any]) -> Completion | Failure:
-    """Return how a request ended. A reply that cannot be read is asked for again, within the same retries."""
-    call = _Call(body)
-    _CALL.set(call)
-    while True:
-        left = client.with_options(max_retries=endpoint.retries - call.attempts) if call.attempts else client
-        asked = "messages" if "messages" in body else "prompt"
-        create = left.chat.completions if asked == "messages" else left.completions
-        try:
-            # What is asked is an argument; the rest goes as it is, since servers have keys that the package does not.
-            rest = {key: value for key, value in body.items() if key != asked}
-            raw = await create.with_raw_response.create(model=endpoint.model, **{asked: body[asked]}, extra_body=rest)
-            return read(raw.text, call.attempts)
-        except Malformed:
-            if call.attempts > endpoint.retries:
-                return Failure("malformed", call.attempts)
-            await asyncio.sleep(0.5)
-        except APIError as error:
-            _stop_on_wrong_setup(error, endpoint)
-            return Failure(reason(error), call.attempts)
-
-
-def _stop_on_wrong_setup(error: APIError, endpoint: Endpoint) -> None:
-    """Raise InputError for an answer that every other request would get too."""
-    if not isinstance(error, APIStatusError):
-        return
-    status, host, key = error.status_code, endpoint.host, endpoint.api_key_env
-    if status == 401:
-        wrong = f"refuses the key in {key}" if key else "wants a key; name its environment variable as api_key_env"
-        raise InputError(f"{host} {wrong} (HTTP 401)")
-    if status == 404:
-        raise InputError(
-            f"{host} does not know the model '{endpoint.model}' or the address {endpoint.base_url} (HTTP 404)"
-        )
-    if status == 402 or (status == 429 and error.code == "insufficient_quota"):
-        raise InputError(f"{host}: no credit is left for the key in {key} (HTTP {status})")
+    def _left(self, worker: asyncio.Task[None]) -> None:
+        """Stop the run where a worker has left by an error."""
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            self.stop = self.stop or error
+            self._tell()

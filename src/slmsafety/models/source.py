@@ -10,11 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slmsafety.errors import InputError
 from slmsafety.models.checkpoint import ADAPTER_FILE, refuse_adapter
-from slmsafety.models.client import Endpoint
+from slmsafety.models.endpoint import RETRIES, TIMEOUT, Endpoint
 from slmsafety.models.packages import package
 from slmsafety.records.ids import file_sha256
 
@@ -29,6 +29,9 @@ _BELONGS = {
     "revision": ("hub", "endpoint"),
     "served": ("endpoint",),
     "api_key_env": ("endpoint",),
+    "served_as": ("endpoint",),
+    "timeout": ("endpoint",),
+    "retries": ("endpoint",),
     "trust_remote_code": ("hub", "folder"),
     "weights": ("hub", "folder"),
 }
@@ -60,6 +63,12 @@ class Source(BaseModel):
         The model's name on that server.
     api_key_env : str or None
         The environment variable that holds the server's key.
+    served_as : tuple of str
+        Other names that the model may answer by on that server, or `any`; no part of what defines the weights.
+    timeout : float, default 600
+        The longest time of one attempt in seconds, from its sending to the last byte of its answer (endpoint).
+    retries : int, default 5
+        How many times a request is sent again after its first attempt (endpoint).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -74,6 +83,9 @@ class Source(BaseModel):
     endpoint: str | None = None
     served: str | None = None
     api_key_env: str | None = None
+    served_as: tuple[str, ...] = ()
+    timeout: float = Field(default=TIMEOUT, gt=0, allow_inf_nan=False)
+    retries: int = Field(default=RETRIES, ge=0)
 
     @model_validator(mode="after")
     def _one_origin(self) -> Source:

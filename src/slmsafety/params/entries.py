@@ -22,7 +22,7 @@ from pydantic import (
 
 from slmsafety.errors import InputError, unknown
 from slmsafety.generation.frames import check_frame, no_place, takes_system
-from slmsafety.generation.settings import Temperature
+from slmsafety.generation.settings import UNSENT, Temperature
 from slmsafety.importers.rules import NAME_LENGTH, stored_name
 from slmsafety.judging.rubrics.registry import RUBRIC_OF
 from slmsafety.models.cards import Card, card, is_card
@@ -69,6 +69,10 @@ def check_request(value: dict[str, Any], what: str) -> None:
             "holds as keys of the request itself"
         )
     check_json(value, what)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
+"""Names in a list, or one of them alone."""
 
 
 def by_name(key: str) -> BeforeValidator:
@@ -127,7 +131,8 @@ class ModelParams(Strict):
 
     `template` goes before the study's: a client cannot see whether the model behind an endpoint has a chat template, so
     that a base model there needs raw. `system_prompt`, `frame` and `template_kwargs` are as in `GenerationSettings`;
-    `request` is sent along with every call to an endpoint.
+    `request` is sent along with every call to an endpoint; a null in it leaves out what the study would send, for a
+    model that refuses it. `served_as` are other names that the model behind an endpoint may answer by.
     """
 
     id: Name
@@ -138,6 +143,9 @@ class ModelParams(Strict):
     endpoint: str | None = None
     served: str | None = None
     api_key_env: str | None = None
+    served_as: Names = ()
+    timeout: float | None = Field(default=None, gt=0)
+    retries: int | None = Field(default=None, ge=0)
     revision: str | None = None
     trust_remote_code: bool = False
     weights: Literal["safetensors", "bin"] | None = None
@@ -183,10 +191,23 @@ class ModelParams(Strict):
             raise InputError(
                 "its template_kwargs have the key 'chat_template', which only a model that runs here reads"
             )
-        for key in sorted(_REQUEST_KEYS & self.request.keys()):
-            raise InputError(f"its request has the key '{key}', which the study's own keys set; remove it")
+        self._check_request_keys()
         check_json(self.template_kwargs, "its template_kwargs")
         check_request(self.request, "its request")
+
+    def _check_request_keys(self) -> None:
+        unsent = {key for key in UNSENT if key in self.request and self.request[key] is None}
+        budget = self.request.get("max_completion_tokens")
+        if "max_tokens" in unsent and not (isinstance(budget, int) and budget > 0):
+            raise InputError(
+                "its request has max_tokens: null; give it max_completion_tokens, the most tokens of a reply"
+            )
+        for key in sorted((_REQUEST_KEYS & self.request.keys()) - unsent):
+            if key == "max_completion_tokens" and "max_tokens" in unsent:
+                continue
+            more = f" (or give it null, which sends no {key})" if key in UNSENT else ""
+            more = " (or give max_tokens: null beside it)" if key == "max_completion_tokens" else more
+            raise InputError(f"its request has the key '{key}', which the study's own keys set; remove it{more}")
 
     def check_template(self, template: str) -> None:
         """Raise InputError for what an entry gives a chat template under the template `raw`, its own or the study's."""
@@ -208,7 +229,9 @@ class ModelParams(Strict):
 
     def source(self, root: Path) -> Source:
         """Return where the model comes from; InputError for an id without card and origin, or a path that is not."""
-        given = {key: getattr(self, key) for key in SOURCE_KEYS if getattr(self, key) not in (None, False)}
+        given = {
+            key: value for key in SOURCE_KEYS if (value := getattr(self, key)) not in (None, ()) and value is not False
+        }
         given |= {key: data_path(given[key], root) for key in ("folder", "gguf") if key in given}
         if not any(key in given for key in _ORIGINS):
             known = self._card().source
@@ -246,7 +269,10 @@ _REQUEST_KEYS = {
     *("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens"),
     *("temperature", "top_p", "seed", "frequency_penalty", "chat_template_kwargs"),
 }
-SOURCE_KEYS = (*_ORIGINS, "served", "api_key_env", "revision", "trust_remote_code", "weights")
+SOURCE_KEYS = (
+    *(*_ORIGINS, "served", "api_key_env", "served_as", "timeout", "retries"),
+    *("revision", "trust_remote_code", "weights"),
+)
 
 
 class GenerationParams(Strict):

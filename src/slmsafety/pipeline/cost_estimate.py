@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from slmsafety.errors import InputError
-from slmsafety.judging.llm.cost import request_tokens, text_tokens
+from slmsafety.judging.llm.cost import count_tokens, request_size
 from slmsafety.judging.llm.judge import LlmJudge
 from slmsafety.judging.registry import unsent
 from slmsafety.judging.rubrics.base import HELM_TOKENS
@@ -37,8 +37,8 @@ class Calls(NamedTuple):
 def estimate(run: Run) -> pd.DataFrame:
     """Return what judging over endpoints will take, over what is not judged yet.
 
-    Calls on replies that are there are counted, a quarter of their characters taken as tokens; of the rest a prompt is
-    taken to have PROMPT_TOKENS (or its own length), and a reply its token limit.
+    Calls on replies that are there are counted, their tokens as `count_tokens` does; of the rest a prompt is taken to
+    have PROMPT_TOKENS (or those of the suite's prompts on average), and a reply its token limit.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def estimate(run: Run) -> pd.DataFrame:
                 )
                 asked = None
             calls = _calls(run, judge, asked, suite)
-            rows.append(_row(judge, suite.name, calls, HELM_TOKENS if asked is None else asked.rubric.max_tokens))
+            rows.append(_row(judge, suite.name, calls, HELM_TOKENS if asked is None else asked.max_tokens))
     paid = [judge.name for judge in run.judges if judge.modules and judge.costs_money(run.root)]
     if paid:
         print(f"not estimated: {', '.join(paid)}, whose modules say that they cost money")
@@ -76,7 +76,7 @@ def estimate(run: Run) -> pd.DataFrame:
 def _calls(run: Run, judge: EndpointJudge, asked: LlmJudge | None, suite: SuiteParams) -> Calls:
     """The calls of a judge on a suite; `asked` is None where its prompts are not here."""
     prompts = run.texts.prompts(suite.name).read(["prompt"])
-    prompt_tokens = text_tokens(prompts["prompt"].str.len().mean()) if len(prompts) else PROMPT_TOKENS
+    prompt_tokens = _mean_tokens(prompts["prompt"]) if len(prompts) else PROMPT_TOKENS
     frame = FRAME_TOKENS if asked is None else _frame_tokens(asked)
     number, counted, tokens = 0, 0, 0.0
     for model in run.judged_models(judge, suite.name):
@@ -89,7 +89,7 @@ def _calls(run: Run, judge: EndpointJudge, asked: LlmJudge | None, suite: SuiteP
         sent = waiting[~unsent(waiting, run.params.empty)]
         absent = total - len(waiting) - done
         rows = [{str(name): value for name, value in row.items()} for row in sent.to_dict("records")]
-        tokens += sum((request_tokens(asked.body(row)) for row in rows if asked is not None), 0.0)
+        tokens += sum(request_size(asked.body(row)).input for row in rows if asked is not None)
         if absent:
             tokens += absent * (frame + prompt_tokens + _reply_tokens(run, suite, model))
         number, counted = number + len(sent) + absent, counted + len(sent)
@@ -100,13 +100,16 @@ def _reply_tokens(run: Run, suite: SuiteParams, model: str) -> float:
     """The most tokens of a reply that is still to be made; of one that was imported its own length on average."""
     if run.params.kind == "run":
         return run.settings(suite, model).max_new_tokens
-    return text_tokens(run.texts.replies(suite.name, model, [])["response"].str.len().mean())
+    return _mean_tokens(run.texts.replies(suite.name, model, [])["response"])
 
 
 def _frame_tokens(asked: LlmJudge) -> float:
     """The tokens of a request around its prompt and reply, on average over the rubric's prompts."""
-    templates = asked.rubric.templates.values()
-    return text_tokens(sum(map(len, templates)) / len(templates))
+    return _mean_tokens(pd.Series([*asked.rubric.templates.values()], dtype="str"))
+
+
+def _mean_tokens(texts: pd.Series) -> float:
+    return float(texts.dropna().map(count_tokens).mean())
 
 
 def _row(judge: EndpointJudge, suite: str, calls: Calls, most: int) -> list[object]:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.batches import Batching, BatchRun
-from slmsafety.judging.llm.cost import Budget
+from slmsafety.judging.llm.budget import Budget
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.endpoint import EndpointJudge
 from slmsafety.pipeline.judged_texts import REPLY, JudgeIds, every_text
 from slmsafety.pipeline.run import JUDGED_WITH, Run, say, with_prompts
-from slmsafety.pipeline.spending import SpendLog
+from slmsafety.pipeline.spending import Ledger
 
 
 def language_model(run: Run, entry: EndpointJudge, suite: SuiteParams) -> LlmJudge:
     """Return a language model as it judges a suite; InputError when its rubric's prompts are not to be had."""
     rubric = build(entry.rubric_choice(suite, run.root))
-    return LlmJudge(entry.name, rubric, entry.server(run.shard.world), entry.revision, entry.request)
+    return LlmJudge(
+        entry.name, rubric, entry.server(run.shard.world), entry.revision, entry.request, entry.asking, entry.served_as
+    )
 
 
 class ServedJudge:
@@ -48,11 +51,16 @@ class ServedJudge:
         return self.asked.rubric.warning(str(self.entry.served))
 
     def send(self, rows: pd.DataFrame) -> None:
-        """Send replies ahead in batches, where the entry asks for batches and there are any."""
+        """Send replies ahead in batches, where the entry asks for batches and there are any.
+
+        Says first what killed runs have left unsettled.
+        """
         if self.entry.batch and self._run.shard.world > 1:
             raise InputError(
                 f"judge '{self.name}' sends batches, which one process does; judge outside of the launcher"
             )
+        if self._spent.exists():
+            self._budget.tell_lost()
         if self.entry.batch and len(rows):
             self._batches(rows).send()
 
@@ -63,19 +71,30 @@ class ServedJudge:
         self._report(calls, len(rows))
 
     def close(self) -> None:
-        """Close the file that the spent dollars go to."""
-        self._log.close()
+        """Say what the judge has cost on all suites together, and let go of the ledger."""
+        budget: Budget | None = self._run.forget(("budget", self.name))
+        if budget is not None:
+            if budget.calls:
+                budget.tell_lost()
+            budget.close()
+            if budget.calls:
+                limit = "" if budget.limit is None else f" of max_cost ${budget.limit:g}"
+                self._say(f"${budget.own:.4f} in this run ({budget.calls} calls), ${budget.spent:.4f}{limit} in all")
 
     @property
-    def _log(self) -> SpendLog:
-        folder = self._run.folder / "spent" / self.name
-        return self._run.once(("spent", self.name), lambda: SpendLog(folder))
+    def _spent(self) -> Path:
+        return self._run.folder / "spent" / self.name
 
     @property
     def _budget(self) -> Budget:
-        """What the judge may spend on all suites together."""
-        entry, log = self.entry, self._log
-        return self._run.once(("budget", self.name), lambda: log.budget(entry.price, entry.max_cost, self._run.shard))
+        """What the judge may spend on all suites together, in all processes."""
+        entry = self.entry
+        return self._run.once(
+            ("budget", self.name), lambda: Budget(entry.price, entry.max_cost, Ledger(self._spent), self._say)
+        )
+
+    def _say(self, text: str) -> None:
+        say(f"{self._run.shard.prefix()}judge {self.name}: {text}")
 
     def _batches(self, rows: pd.DataFrame) -> BatchRun:
         """The batches of a model's replies; every setting has notes of its own, so that none takes in another's.
@@ -95,10 +114,10 @@ class ServedJudge:
         """Print what gave no label, and what was not asked for."""
         ended = ", ".join(f"{status} {count}" for status, count in calls.statuses.most_common() if status != "ok")
         if ended:
-            say(f"judge {self.name}: {calls.statuses['ok']} ok, {ended} ({calls.attempts} calls)")
+            self._say(f"{calls.statuses['ok']} ok, {ended} ({calls.attempts} calls)")
         left = max(0, asked - calls.statuses.total())
         if calls.stopped:
             limit, spent = self._budget.limit, self._budget.spent
-            say(f"judge {self.name}: stopped at max_cost ${limit:g} (spent ${spent:.4f}); {left} replies left")
+            self._say(f"stopped at max_cost ${limit:g} (spent ${spent:.4f}); {left} replies left")
         elif left:
-            say(f"judge {self.name}: {left} replies have no answer yet; run again to ask for them")
+            self._say(f"{left} replies have no answer yet; run again to ask for them")

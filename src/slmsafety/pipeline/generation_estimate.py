@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from slmsafety.judging.llm.cost import text_tokens
+from slmsafety.judging.llm.cost import count_tokens
 from slmsafety.models.cards import load_cards
 from slmsafety.models.source import Source
 from slmsafety.params.entries import SuiteParams
@@ -34,8 +34,8 @@ def estimate_generation(run: Run, tokens_per_second: float | None = None) -> pd.
     Returns
     -------
     DataFrame
-        A row for each model and suite: model, suite (str), replies (still to be made), prompt_tokens (a quarter of
-        their characters; PROMPT_TOKENS each where no prompt is stored yet), new_tokens (the most there can be; int),
+        A row for each model and suite: model, suite (str), replies (still to be made), prompt_tokens (about;
+        PROMPT_TOKENS each where no prompt is stored yet), new_tokens (the most there can be; int),
         download_gb (of the model's card in 16 bits, at its first suite; 0 where the weights are here, nan where the
         size is not known) and hours (float64, nan without a rate and for endpoints).
     """
@@ -62,8 +62,8 @@ def generation_totals(table: pd.DataFrame) -> str:
     disk = total["download_gb"] + total["new_tokens"] * _ROW_BYTES / 1e9
     time = f"{total['hours']:.1f} hours" if table["hours"].notna().any() else "hours not known (--tokens-per-second)"
     return (
-        f"generation: {total['replies']:.0f} replies, about {total['prompt_tokens']:.0f} prompt tokens (a quarter of "
-        f"the characters, {PROMPT_TOKENS} each where no prompt is stored), "
+        f"generation: {total['replies']:.0f} replies, about {total['prompt_tokens']:.0f} prompt tokens ("
+        f"{PROMPT_TOKENS} each where no prompt is stored), "
         f"at most {total['new_tokens']:.0f} new tokens; {downloads}, at most {disk:.1f} GB of disk; "
         f"{time}"
     )
@@ -75,7 +75,13 @@ def _waiting(run: Run, suite: SuiteParams, model: str) -> tuple[int, float]:
         number = expected_rows(run, suite) * run.samples
         return number, number * float(PROMPT_TOKENS)
     todo = without(run.asked(suite.name), run.replies(suite.name, model, ["instance_id"]))
-    return len(todo), text_tokens(float(todo["prompt"].str.len().sum()))
+    counts = run.once(("prompt tokens", suite.name), lambda: _prompt_tokens(run, suite.name))
+    return len(todo), float(counts.loc[todo["instance_id"]].sum())
+
+
+def _prompt_tokens(run: Run, suite: str) -> pd.Series:
+    """The tokens of each prompt of a suite, by its id."""
+    return run.prompts(suite).set_index("instance_id")["prompt"].map(count_tokens)
 
 
 def _download_gb(run: Run, model: str, source: Source) -> float:

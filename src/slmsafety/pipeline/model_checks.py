@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from slmsafety.errors import InputError, PartFailed
 from slmsafety.models.cards import load_cards
-from slmsafety.models.client import Endpoint, api_key
+from slmsafety.models.endpoint import Endpoint, api_key
 from slmsafety.models.source import Source
 from slmsafety.pipeline.run import Run, say
 

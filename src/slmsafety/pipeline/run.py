@@ -65,9 +65,9 @@ class Run:
         found: T = self._kept[key]
         return found
 
-    def forget(self, key: tuple[object, ...]) -> None:
-        """Drop what is kept for a key, if anything."""
-        self._kept.pop(key, None)
+    def forget(self, key: tuple[object, ...]) -> Any:
+        """Drop what is kept for a key, and return it; None where there is nothing."""
+        return self._kept.pop(key, None)
 
     def of_worker(self, worker: int, workers: int) -> Run:
         """Return the run of worker k of n: its shard is a part of this one's."""

@@ -1,42 +1,240 @@
-"""What a judge has cost, kept beside the tables: a line a call in a file a run, since a row can be judged again."""
+"""What a judge has cost, kept beside the tables in one file that all commands of a study share.
+
+A line is written before a call is sent and before its answer is used, so that a process that is killed leaves at least
+what it was billed. Who writes holds the file's lock, has read what others wrote, and so knows what is left of a limit.
+"""
 
 from __future__ import annotations
 
-import uuid
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from threading import Event, Lock, Thread
+from typing import IO, NamedTuple
 
-from slmsafety.judging.llm.cost import Budget, Price
-from slmsafety.pipeline.shards import Shard
+from slmsafety.errors import InputError, cut
+from slmsafety.judging.llm.budget import NANO, Account
+from slmsafety.records.files import naming, sync_folder, try_lock
+
+_NAME = "ledger"
+_HEAD = b"# billionths of a dollar: open CALL MOST, sent CALL 0, paid CALL COST\n"
+# Seconds after which what was written is on disk at the latest; an answer waits for it, a call that is sent does not.
+_SYNC_EVERY = 0.05
 
 
-class SpendLog:
-    """The dollars of a judge's calls, of all runs of a study."""
+class Standing(NamedTuple):
+    """What a ledger says, in billionths of a dollar.
+
+    Attributes
+    ----------
+    paid, sent, unsent : int
+        What ended calls have cost, and the most that open ones can: sent (those of batches too), or not sent yet.
+    sent_calls : int
+        How many are sent and open.
+    """
+
+    paid: int
+    sent: int
+    unsent: int
+    sent_calls: int
+
+
+class Ledger(Account):
+    """An account on disk: `ledger` in a judge's folder, which holds too what runs before it have noted (*.txt).
+
+    Each process that writes holds a lock on a file WRITER.lock, which tells the others that its open calls may still
+    end. Calls of a process that was killed are counted at their most expensive where they were sent, at nothing where
+    they were not. Without locks (some network disks) no limit can be kept, and killed calls stay set aside.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder of the judge's files."""
-        self._folder = folder
-        self._handle: IO[str] | None = None
+        """Take the judge's folder; it is made with the first entry."""
+        super().__init__()
+        self._folder, self._path = folder, folder / _NAME
+        self.paid = _noted_before(folder)
+        self._file: IO[bytes] | None = None
+        self._alive: IO[bytes] | None = None
+        self._read = 0  # bytes
+        self._turns, self._locked = 0, True
+        self._lost = (0, 0)
+        self._unsynced, self._syncing, self._ending = False, Lock(), Event()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the ledger's lock, with what others have written taken in."""
+        with self._mutex:
+            if self._turns:
+                yield
+                return
+            file = self._opened()
+            self._turns += 1
+            try:
+                self._locked = try_lock(file.fileno(), fcntl.LOCK_EX) is not None
+                self._take_in(file)
+                if self._alive is None:
+                    self._begin()
+                yield
+            finally:
+                self._turns -= 1
+                if self._locked:
+                    fcntl.flock(file, fcntl.LOCK_UN)
+
+    def reserve(self, calls: Mapping[str, int], limit: int | None, sent: bool = False) -> bool:
+        """Set calls aside, as `Account.reserve` does; InputError for a limit on a file system without locks."""
+        with self.turn():
+            if limit is not None and not self._locked:
+                raise InputError(f"{self._path}: this file system has no locks, without which no max_cost can be kept")
+            return super().reserve(calls, limit, sent)
+
+    def others_work(self) -> bool:
+        """Return whether another process that is alive has calls open; those of killed ones are counted first."""
+        with self.turn():
+            return bool(self._count_killed())
+
+    def lost(self) -> tuple[int, int]:
+        """Return how many calls were found sent by killed processes, and what they were counted at; told once."""
+        with self.turn():
+            found, self._lost = self._lost, (0, 0)
+        return found
+
+    def sync(self) -> None:
+        """Return when all that was written so far is on disk."""
+        with self._syncing:
+            if self._unsynced and self._file is not None:
+                self._unsynced = False
+                try:
+                    with naming(self._path):
+                        os.fsync(self._file.fileno())
+                except OSError:
+                    self._unsynced = True
+                    raise
 
     def close(self) -> None:
-        """Close this run's file."""
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
+        """Force all to disk and close the file; what is still open counts as a killed process's."""
+        if self._file is None:
+            return
+        self._ending.set()
+        self.sync()
+        with self._mutex, self._syncing:
+            self._file.close()
+            self._file = None
+            if self._alive is not None:
+                Path(self._alive.name).unlink(missing_ok=True)
+                self._alive.close()
+                self._alive = None
 
-    def spent(self) -> float:
-        """Return the dollars of all calls so far; a torn last line of a killed run is left out."""
-        lines = [line for path in self._folder.glob("*.txt") for line in path.read_text().split("\n")[:-1]]
-        return sum(map(float, lines))
+    def look(self) -> Standing:
+        """Return what the file says now, without a lock, and without counting what killed processes have left."""
+        with self._mutex, suppress(FileNotFoundError), self._path.open("rb", buffering=0) as file:
+            self._locked = False
+            self._take_in(file)
+        sent = [cost for name, cost in self._open.items() if name in self._sent or "/" in name]
+        return Standing(self.paid, sum(sent), self.reserved - sum(sent), len(sent))
 
-    def budget(self, price: Price | None, limit: float | None, shard: Shard) -> Budget:
-        """Return this process's part of what may still be spent of `limit` dollars; no limit where it is None."""
-        spent = self.spent()
-        own_limit = None if limit is None else spent + max(0.0, limit - spent) / shard.world
-        return Budget(price, own_limit, spent, self._write)
-
-    def _write(self, dollars: float) -> None:
-        if self._handle is None:
+    def _opened(self) -> IO[bytes]:
+        if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._handle = (self._folder / f"{uuid.uuid4().hex[:12]}.txt").open("x", buffering=1)
-        self._handle.write(f"{dollars:.9f}\n")
+            with naming(self._path):
+                self._file = self._path.open("a+b", buffering=0)
+            self._ending.clear()
+        return self._file
+
+    def _begin(self) -> None:
+        """Join those that write: with a lock of one's own, and after counting what killed ones have left."""
+        path = self._folder / f"{self.writer}.lock"
+        with naming(path):
+            self._alive = path.open("ab")
+        try_lock(self._alive.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if self._read == 0:
+            self._append(_HEAD)
+            sync_folder(self._folder)
+        self._count_killed()
+        Thread(target=self._sync_often, name=f"ledger {self._path}", daemon=True).start()
+
+    def _count_killed(self) -> list[str]:
+        """Count the open calls of processes that are gone, and return those of others that are not."""
+        writers: dict[str, list[str]] = {}
+        for name in self._open:
+            if "/" not in name:
+                writers.setdefault(name.partition(".")[0], []).append(name)
+        writers.pop(self.writer, None)
+        for writer in list(writers):
+            if not self._killed(writer):
+                continue
+            names = writers.pop(writer)
+            costs = {name: self._open[name] if name in self._sent else 0 for name in names}
+            sent = sum(name in self._sent for name in names)
+            self._lost = (self._lost[0] + sent, self._lost[1] + sum(costs.values()))
+            self.pay(costs)
+        return [name for names in writers.values() for name in names]
+
+    def _killed(self, writer: str) -> bool:
+        """Whether a process that has written is gone; its lock's file goes too."""
+        path = self._folder / f"{writer}.lock"
+        with suppress(FileNotFoundError), path.open("r+b") as handle:
+            if not try_lock(handle.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB):
+                return False
+            path.unlink(missing_ok=True)
+        return True
+
+    def _take_in(self, file: IO[bytes]) -> None:
+        """Read what was written since the last time. With the lock, a line without its end is a killed writer's."""
+        while data := os.pread(file.fileno(), 1 << 20, self._read):
+            whole = data[: data.rfind(b"\n") + 1]
+            if not whole:
+                if self._locked:
+                    os.ftruncate(file.fileno(), self._read)
+                return
+            self._read_lines(whole)
+            self._read += len(whole)
+
+    def _read_lines(self, data: bytes) -> None:
+        for line in data.splitlines():
+            if line.startswith(b"#"):
+                continue
+            try:
+                what, name, cost = line.decode("ascii").split(" ")
+                if what not in ("open", "sent", "paid") or int(cost) < 0:
+                    raise ValueError
+                self._apply(what, name, int(cost))
+            except (ValueError, KeyError) as error:
+                raise InputError(
+                    f"{self._path}: '{cut(line.decode('ascii', 'replace'))}' is no entry that can stand here (open, "
+                    "sent or paid, a call and billionths of a dollar); remove the line, or the file to begin anew"
+                ) from error
+
+    def _write(self, entries: list[tuple[str, str, int]]) -> None:
+        if entries:
+            self._append("".join(f"{what} {name} {cost}\n" for what, name, cost in entries).encode("ascii"))
+            super()._write(entries)
+
+    def _append(self, data: bytes) -> None:
+        file = self._opened()
+        left = data
+        try:
+            with naming(self._path):
+                while left:
+                    left = left[file.write(left) :]
+        except BaseException:  # a full disk, an interrupt: the next entry must not follow half of this one
+            os.ftruncate(file.fileno(), self._read)
+            raise
+        self._read += len(data)
+        self._unsynced = True
+
+    def _sync_often(self) -> None:
+        while not self._ending.wait(_SYNC_EVERY):
+            with suppress(OSError):  # the next `sync` raises it
+                self.sync()
+
+
+def look(folder: Path) -> Standing:
+    """Return what the ledger in a judge's folder says, also while others write it; nothing is changed."""
+    return Ledger(folder).look()
+
+
+def _noted_before(folder: Path) -> int:
+    """The dollars that runs from before there was a ledger have noted: a number a line, in a file a run."""
+    lines = [line for path in folder.glob("*.txt") for line in path.read_text().split("\n")[:-1]]
+    return round(sum(map(float, lines)) * NANO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import pytest
@@ -11,11 +12,13 @@ from servers import Server, completion, failing, running
 
 from slmsafety.errors import InputError
 from slmsafety.judging.llm.batches import Batching, BatchRun
-from slmsafety.judging.llm.cost import Budget, Price, request_tokens, text_tokens
+from slmsafety.judging.llm.budget import Budget
+from slmsafety.judging.llm.cost import Price, count_tokens, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.client import Endpoint
+from slmsafety.pipeline.spending import Ledger, look
 from slmsafety.records.schema import JUDGMENTS, check
 
 PRICE = Price.model_validate({"input": 2.5, "output": 10, "date": "2026-11-01"})
@@ -115,47 +118,33 @@ def test_the_definition_holds_the_work_and_not_where_it_is_done():
     assert other.definition() != here.definition()
 
 
+def most() -> float:
+    """The most that a call about the reply "none" can cost."""
+    size = request_size(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict()))
+    return PRICE.cost(size.most_input, size.most_output)
+
+
+def taken() -> float:
+    """What a call about the reply "none" has cost: our count of its prompt, since the server's is too small."""
+    size = request_size(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict()))
+    return PRICE.cost(size.input, count_tokens(SCORES["none"]))
+
+
 def test_the_budget_stops_a_run_before_it_is_overdrawn():
-    body = judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict())
-    most = PRICE.cost(request_tokens(body), 256)
-    settled = PRICE.cost(3, 5)
     with running(Server(answer)) as server:
-        # One call is on its way while the one before it is counted.
-        budget = Budget(PRICE, limit=2 * most + 2.5 * settled)
+        budget = Budget(PRICE, limit=most() + 3.5 * taken())
         run = JudgeRun(judge(server.url, concurrency=1), rows(["none"] * 20), "j" * 12, budget)
         found = judged(run)
     assert len(found) == 4 and run.stopped
     assert sum(server.asked.values()) == 4
-    assert budget.spent == pytest.approx(4 * settled) and budget.spent <= budget.limit
+    assert budget.spent == pytest.approx(4 * taken()) and budget.spent <= budget.limit
 
 
-def test_calls_at_once_are_set_aside_together():
-    most = PRICE.cost(100, 256)
-    budget = Budget(PRICE, limit=2.5 * most)
-    assert [budget.reserve(key, 100, 256) for key in range(3)] == [True, True, False]
-    budget.settle(0, 0, 0)
-    assert budget.reserve(2, 100, 256)
-    budget.settle(1, None, None)
-    assert budget.spent == pytest.approx(most)
-
-
-def test_without_a_price_nothing_is_counted():
-    budget = Budget(None, limit=None)
-    assert budget.reserve("a", 1e9, 1e9)
-    budget.settle("a", 5, 5)
-    assert budget.spent == 0
-
-
-def test_a_price_reads_as_its_page_says():
-    assert PRICE.cost(1_000_000, 0) == 2.5 and PRICE.cost(0, 100_000) == 1.0
-    assert str(PRICE) == "$2.5 in, $10 out a million tokens (2026-11-01)"
-    assert text_tokens(400) == 100
-
-
-def batches(url: str, folder, replies: list[str], budget: Budget | None = None, **limits: int) -> BatchRun:
-    return BatchRun(
-        judge(url), rows(replies), "j" * 12, budget or Budget(PRICE), Batching(folder, seconds=0.01, **limits)
-    )
+def batches(
+    url: str, folder, replies: list[str], budget: Budget | None = None, retries: int = 0, **limits: int
+) -> BatchRun:
+    asked = judge(url, retries=retries)
+    return BatchRun(asked, rows(replies), "j" * 12, budget or Budget(PRICE), Batching(folder, seconds=0.01, **limits))
 
 
 def test_batches_give_the_rows_that_single_calls_give(tmp_path):
@@ -167,7 +156,7 @@ def test_batches_give_the_rows_that_single_calls_give(tmp_path):
         assert len(server.batches) == 4
     columns = ["instance_id", "status", "label", "reason", "raw_text", "input_tokens", "output_tokens"]
     pd.testing.assert_frame_equal(single[columns], batched[columns])
-    assert not list((tmp_path / "notes").iterdir())
+    assert not list((tmp_path / "notes").glob("*.json"))
 
 
 def test_files_keep_within_the_limit_of_bytes(tmp_path):
@@ -217,11 +206,10 @@ def test_calls_of_a_batch_at_work_are_set_aside_by_the_next_run(tmp_path):
     with batch_server(BatchServer(verdict)) as server:
         server.keep_open = True
         batches(server.url, tmp_path, ["none", "half", "full"]).send()
-        most = PRICE.cost(request_tokens(judge(server.url).body(rows(["none"]).iloc[0].to_dict())), 256)
-        budget = Budget(PRICE, limit=4.5 * most)
+        budget = Budget(PRICE, limit=4.5 * most())
         batches(server.url, tmp_path, ["none", "half", "full", "none", "none"], budget).send()
         assert len(server.asked()) == 4
-        assert not budget.reserve("another", 0, 200)
+        assert not budget.reserve("another", request_size({"messages": [], "max_tokens": 256}))
 
 
 def test_a_batch_is_found_again_though_its_id_was_never_noted(tmp_path):
@@ -268,7 +256,66 @@ def test_a_request_that_failed_in_a_batch_is_an_error_row(tmp_path):
 
 
 def test_the_budget_holds_for_batches_too(tmp_path):
-    most = PRICE.cost(request_tokens(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict())), 256)
     with batch_server(BatchServer(verdict)) as server:
-        run = batches(server.url, tmp_path, ["none"] * 9, Budget(PRICE, limit=3.5 * most))
+        run = batches(server.url, tmp_path, ["none"] * 9, Budget(PRICE, limit=3.5 * most()))
         assert len(judged(run)) == 3 and run.stopped
+
+
+def test_a_batch_is_counted_once_though_it_is_taken_in_twice(tmp_path):
+    """Killed after its results were counted and before its rows were kept, or with two processes at it."""
+    with batch_server(BatchServer(verdict)) as server:
+        ledger = Ledger(tmp_path / "spent")
+        first = batches(server.url, tmp_path / "notes", ["none"] * 3, Budget(PRICE, account=ledger))
+        next(iter(first))
+        spent = ledger.paid
+        ledger.close()
+        again = Budget(PRICE, account=Ledger(tmp_path / "spent"))
+        assert len(judged(batches(server.url, tmp_path / "notes", ["none"] * 3, again))) == 3
+        again.close()
+        assert len(server.asked()) == 3
+    assert look(tmp_path / "spent") == (spent, 0, 0, 0) and spent > 0
+
+
+def test_a_batch_that_no_one_got_to_costs_nothing(tmp_path):
+    with batch_server(BatchServer(verdict, plan=[(1, "expired")])) as server:
+        budget = Budget(PRICE)
+        assert len(judged(batches(server.url, tmp_path, ["none"] * 3, budget))) == 1
+    assert budget.spent == pytest.approx(taken(), rel=1e-6)
+    assert budget.room()(request_size({"messages": [], "max_tokens": 1}))
+
+
+@pytest.mark.parametrize("deaf", [True, False])
+def test_what_a_batch_that_did_not_come_to_be_had_set_aside_is_free_again(tmp_path, deaf):
+    """The server was deaf to it, or found it faulty."""
+    with batch_server(BatchServer(verdict, plan=[] if deaf else [(0, "failed")])) as server:
+        server.deaf = deaf
+        ledger = Ledger(tmp_path / "spent")
+        budget = Budget(PRICE, 3.5 * most(), ledger)
+        with pytest.raises(InputError, match="batches do not work" if deaf else "refused a batch"):
+            judged(batches(server.url, tmp_path / "notes", ["none"] * 3, budget))
+        assert (ledger.reserved > 0) == deaf
+        server.deaf = False
+        assert len(judged(batches(server.url, tmp_path / "notes", ["none"] * 3, budget))) == 3
+        assert ledger.reserved == 0 and budget.spent == pytest.approx(3 * taken())
+        ledger.close()
+
+
+def test_a_batch_whose_making_is_not_answered_is_not_made_twice(tmp_path):
+    """The server makes it, and says 500: to send it again would pay for it twice."""
+    with batch_server(BatchServer(verdict)) as server:
+        server.mute = True
+        with pytest.raises(InputError, match=r"batches do not work \(HTTP 500\)"):
+            judged(batches(server.url, tmp_path, ["none"], retries=3))
+        server.mute = False
+        assert len(judged(batches(server.url, tmp_path, ["none"]))) == 1
+        assert len(server.batches) == 1
+
+
+def test_two_processes_that_send_at_once_send_a_row_once(tmp_path):
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        runs = [batches(server.url, tmp_path, ["none", "half", "full"]) for _ in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            known = list(pool.map(BatchRun.send, runs))
+        assert len(server.asked()) == 3
+    assert all(found == known[0] for found in known)

@@ -7,30 +7,43 @@ run makes rows of status error again, and others when asked to.
 from __future__ import annotations
 
 import json
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from slmsafety.judging.llm.cost import Budget, request_tokens
+from slmsafety.errors import InputError
+from slmsafety.judging.llm.asking import HINTS, Asking
+from slmsafety.judging.llm.budget import Budget
+from slmsafety.judging.llm.cost import request_size
 from slmsafety.judging.rubrics.base import Rubric
+from slmsafety.judging.verdict import Verdict
 from slmsafety.models.answers import Completion, Failure
-from slmsafety.models.batches import custom_id
 from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.models.hints import naming_keys
+from slmsafety.models.input_read import input_cut
+from slmsafety.models.served import other_model, takes
+from slmsafety.models.server_words import conceal
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed, with_sample
 
-_NOT_BILLED = ("rate_limit", "prompt_too_long")
+# Seconds between two looks at whether calls of other processes have left room for more.
+_LOOK_AGAIN = 0.2
 # A request that the judge's server will not take is no error of the line: to send it again would change nothing.
 _NO_ERROR = {"prompt_too_long": "truncated_input"}
+# Why an answer has no verdict although the server sent one: it stopped the run, or it did not read the whole request.
+OTHER_MODEL = "other_model"
+INPUT_CUT = "input_cut_by_server"
 
 
 @dataclass(frozen=True)
 class LlmJudge:
     """A judge as a study configures it: its name in the tables, the rubric, and the model that follows it.
 
-    `revision` is what the user says of the served weights, if anything; `request` is sent along with every call.
+    `revision` is what the user says of the served weights, if anything; `request` is sent along with every call;
+    `served_as` are other names that the model may answer by.
     """
 
     name: str
@@ -38,30 +51,50 @@ class LlmJudge:
     endpoint: Endpoint
     revision: str | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
+    asking: Asking = field(default_factory=Asking)
+    served_as: tuple[str, ...] = ()
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens of a verdict, reasoning included."""
+        return self.asking.max_tokens or self.rubric.max_tokens
 
     def definition(self) -> dict[str, Any]:
         """Return what the judge_id hashes; where the model is served is no part of it."""
         return {
             "model": self.endpoint.model,
             "revision": self.revision,
-            "temperature": 0,
+            "temperature": self.asking.temperature,
             "rubric": self.rubric.definition(),
+            **self.asking.definition(self.rubric.max_tokens),
             **({"request": dict(self.request)} if self.request else {}),
         }
 
     def body(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the request for a row with prompt, response, expected and meta (of the prompt), without the model."""
-        asked = {"messages": self.rubric.messages(row), "temperature": 0, "max_tokens": self.rubric.max_tokens}
-        return {**self.request, **asked}
+        return {
+            **self.request,
+            "messages": self.rubric.messages(row),
+            **self.asking.body(self.rubric.max_tokens),
+        }
+
+    def takes(self, answer: Completion | Failure) -> bool:
+        """Return whether an answer is the asked model's, as far as the server says which one it is of."""
+        return isinstance(answer, Failure) or takes(self.endpoint.model, answer.model, self.served_as)
 
     def judgment(self, row: dict[str, Any], answer: Completion | Failure, price: str) -> dict[str, Any]:
         """Return the judgments row of a finished call about a row that has its judge_id."""
         frame = {**{key: row[key] for key in (*REPLY_KEY, "judge_id")}, "judge": self.name}
         if isinstance(answer, Failure):
             status = _NO_ERROR.get(answer.reason, "error")
-            meta = {"attempts": answer.attempts, "base_url": self.endpoint.base_url}
+            said = answer.said and conceal(answer.said, (row["prompt"], row["response"]))
+            meta = {
+                "attempts": answer.attempts,
+                "base_url": self.endpoint.base_url,
+                **({} if said is None else {"said": said}),
+            }
             return {**frame, "status": status, "reason": answer.reason, "meta": json.dumps(meta, sort_keys=True)}
-        verdict = self.rubric.read(row, answer.text, answer.finish_reason)
+        verdict = self._verdict(row, answer)
         meta = {
             **self.rubric.meta(row, verdict),
             "attempts": answer.attempts,
@@ -70,6 +103,7 @@ class LlmJudge:
             "fingerprint": answer.fingerprint,
             "served_model": answer.model,
             "price": price or None,
+            **({} if answer.reasoning is None else {"reasoning_characters": len(answer.reasoning)}),
         }
         return {
             **frame,
@@ -84,6 +118,16 @@ class LlmJudge:
             "meta": json.dumps(meta, sort_keys=True),
         }
 
+    def _verdict(self, row: dict[str, Any], answer: Completion) -> Verdict:
+        """What a reply of the judge says: nothing where another model gave it, or one that did not see all."""
+        if not self.takes(answer):
+            return Verdict("error", None, None, OTHER_MODEL)
+        if input_cut(self.body(row), answer):
+            return Verdict("truncated_input", None, None, INPUT_CUT)
+        if answer.refusal:
+            return Verdict("judge_refused", None, None, "refusal")
+        return self.rubric.read(row, answer.text, answer.finish_reason)
+
 
 def filed(rows: pd.DataFrame, judge_id: str) -> pd.DataFrame:
     """Return rows with `sample` and with `judge_id`, where they have none of their own."""
@@ -95,7 +139,7 @@ class JudgeRun:
     """The frames of a run, and how its calls ended: iterate it once, then read `statuses`, `attempts`, `stopped`.
 
     `statuses` counts rows by status, `attempts` all calls with their retries; `stopped` tells that the budget was used
-    up before all rows were sent.
+    up before all rows were judged.
     """
 
     def __init__(self, judge: LlmJudge, rows: pd.DataFrame, judge_id: str, budget: Budget) -> None:
@@ -106,42 +150,67 @@ class JudgeRun:
         self.statuses: Counter[str] = Counter()
         self.attempts = 0
         self.stopped = False
+        self._wrong: InputError | None = None
         self._judge, self._rows, self._budget = judge, filed(rows, judge_id), budget
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
-        """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does."""
-        for answers in complete(self._judge.endpoint, self._requests()):
-            rows = [self._row(index, answer) for index, answer in answers]
-            yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
+        """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does, and
+        after the answer of another model than the one asked for.
 
-    def _requests(self) -> Iterator[Request]:
-        for index in range(len(self._rows)):
-            body = self._judge.body(self._of(index))
-            if not self._budget.reserve(self._name(index), request_tokens(body), body["max_tokens"]):
-                self.stopped = True
-                return
-            yield Request(index, body)
+        A call whose next attempt the budget has no room for is made again once others have ended. Where all that is
+        left is set aside for calls of other processes, it waits for them.
+        """
+        waiting, rounds = deque(range(len(self._rows))), 0
+        while waiting and rounds <= self._judge.endpoint.retries:
+            before, unpaid = self.attempts, list[int]()
+            with naming_keys(HINTS):
+                yield from self._round(waiting, unpaid)
+            if not unpaid and self._budget.others_work():
+                time.sleep(_LOOK_AGAIN)
+            elif self.attempts == before:
+                break
+            rounds += bool(unpaid)
+            waiting.extendleft(reversed(unpaid))
+        self.stopped = bool(waiting)
+
+    def _round(self, waiting: deque[int], unpaid: list[int]) -> Iterator[pd.DataFrame]:
+        """Make calls until none is left, or none can be paid for; note those that could not be tried again."""
+        try:
+            for answers in complete(self._judge.endpoint, self._requests(waiting), self._budget):
+                unpaid.extend(index for index, answer in answers if _unpaid(answer))
+                self.attempts += sum(answer.attempts for _, answer in answers)
+                rows = [self._row(index, answer) for index, answer in answers if not _unpaid(answer)]
+                self._budget.sync()
+                if rows:
+                    yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
+            self._stop_where_wrong()
+        finally:
+            self._budget.settle()
+
+    def _requests(self, waiting: deque[int]) -> Iterator[Request | None]:
+        while waiting and self._wrong is None:  # what is under way then still ends, and is kept
+            body = self._judge.body(self._of(waiting[0]))
+            size = request_size(body)
+            while not self._budget.reserve(waiting[0], size):
+                yield None
+            yield Request(waiting.popleft(), body)
 
     def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
-        self.attempts += answer.attempts
-        self._budget.settle(self._name(index), *_used(answer))
         row = self._judge.judgment(self._of(index), answer, str(self._budget.price or ""))
         self.statuses[row["status"]] += 1
+        if isinstance(answer, Completion) and not self._judge.takes(answer):
+            server = self._judge.endpoint
+            self._wrong = other_model(f"judge {self._judge.name}", server.model, answer.model, server.host)
         return row
 
-    def _name(self, index: int) -> str:
-        """The name of a row's call, in a budget and in a batch."""
-        row = self._of(index)
-        named = {key: row[key] for key in REPLY_KEY if key != "sample" or row[key]}  # a batch from before `sample`
-        return custom_id((*map(str, named.values()), row["judge_id"]))
+    def _stop_where_wrong(self) -> None:
+        """Raise InputError where an answer has ended the run; all are rows by then, that one without a label."""
+        if self._wrong is not None:
+            raise self._wrong
 
     def _of(self, index: int) -> dict[str, Any]:
         return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}
 
 
-def _used(answer: Completion | Failure) -> tuple[int | None, int | None]:
-    """The tokens that a call is billed for; not known where a server may have worked without a reply to show."""
-    if isinstance(answer, Completion):
-        return answer.input_tokens, answer.output_tokens
-    refused = answer.reason in _NOT_BILLED or answer.reason.startswith("http_")
-    return (0, 0) if refused else (None, None)
+def _unpaid(answer: Completion | Failure) -> bool:
+    return isinstance(answer, Failure) and answer.reason == "no_budget"

@@ -8,17 +8,20 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from slmsafety.errors import InputError, unknown
+from slmsafety.judging.llm.asking import Asking, TokenKey
 from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import RUBRICS, build
-from slmsafety.models.client import Endpoint, api_key
-from slmsafety.params.entries import SuiteParams, check_request
+from slmsafety.models.endpoint import RETRIES, TIMEOUT, Endpoint, api_key
+from slmsafety.params.entries import Names, SuiteParams, check_request
 from slmsafety.params.judges.base import JudgeEntry, refuse_known_name
 from slmsafety.paths import data_path
 from slmsafety.suites.catalogue import SUITES
 
 # What a request is made of by its rubric, and what must not come from anywhere else.
-_REQUEST_KEYS = {"model", "messages", "temperature", "max_tokens", "max_completion_tokens", "stream", "n"}
+_REQUEST_KEYS = {"model", "messages", "stream", "n"}
+# What a key of the entry says: its own name, or another.
+_OWN_KEYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_completion_tokens": "token_key"}
 
 
 class EndpointJudge(JudgeEntry):
@@ -38,9 +41,17 @@ class EndpointJudge(JudgeEntry):
         AirBench's prompts, which end of their scale is safe, and what names their revision.
     request : dict
         Sent along with every call, such as a server's way to hold answers to a form.
+    max_tokens : int or None
+        The most tokens of a verdict, reasoning included; the rubric's without it.
+    token_key : str
+        The name under which the server takes them.
+    temperature : 0 or None
+        None sends none, to a model that refuses one.
+    served_as : tuple of str
+        Other names that the model may answer by, or `any`.
     price, max_cost : Price, float
         US dollars a million tokens, and the most dollars in all.
-    requests_per_minute, tokens_per_minute, concurrency, batch
+    requests_per_minute, tokens_per_minute, concurrency, timeout, retries, batch
         How calls are made. These, the price and the limit define none of the work.
     """
 
@@ -56,11 +67,17 @@ class EndpointJudge(JudgeEntry):
     polarity: Literal["post_swap", "pre_swap"] = "post_swap"
     rubric_revision: str | None = None
     request: dict[str, Any] = Field(default={})
+    max_tokens: int | None = Field(default=None, gt=0)
+    token_key: TokenKey = "max_tokens"
+    temperature: Literal[0] | None = 0
+    served_as: Names = ()
     price: Price | None = None
     max_cost: float | None = Field(default=None, ge=0)
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
     concurrency: int = Field(default=16, gt=0)
+    timeout: float = Field(default=TIMEOUT, gt=0, allow_inf_nan=False)
+    retries: int = Field(default=RETRIES, ge=0)
     batch: bool = False
 
     @model_validator(mode="after")
@@ -76,12 +93,21 @@ class EndpointJudge(JudgeEntry):
             raise unknown("rubric", self.rubric, ("auto", *RUBRICS), f"judge '{self.name}' (or a path ending in .yaml)")
         for key in sorted(_REQUEST_KEYS & self.request.keys()):
             raise InputError(f"judge '{self.name}': its request has the key '{key}', which the rubric sets; remove it")
+        for key in sorted(_OWN_KEYS.keys() & self.request.keys()):
+            raise InputError(
+                f"judge '{self.name}': its request has the key '{key}'; give the judge itself '{_OWN_KEYS[key]}'"
+            )
         check_request(self.request, f"judge '{self.name}': its request")
         try:
             self.server()
         except InputError as error:
             raise InputError(f"judge '{self.name}': {error}") from error
         return self
+
+    @property
+    def asking(self) -> Asking:
+        """How the model is asked beside its rubric and the request."""
+        return Asking(self.max_tokens, self.token_key, self.temperature)
 
     @property
     def calls_endpoint(self) -> bool:
@@ -91,7 +117,16 @@ class EndpointJudge(JudgeEntry):
     def server(self, processes: int = 1) -> Endpoint:
         """Return the server, with its limits a minute divided by the processes; InputError for a URL that is none."""
         requests, tokens = (each and each / processes for each in (self.requests_per_minute, self.tokens_per_minute))
-        return Endpoint(self.endpoint, str(self.served), self.api_key_env, self.concurrency, requests, tokens)
+        return Endpoint(
+            base_url=self.endpoint,
+            model=str(self.served),
+            api_key_env=self.api_key_env,
+            concurrency=self.concurrency,
+            requests_per_minute=requests,
+            tokens_per_minute=tokens,
+            timeout=self.timeout,
+            retries=self.retries,
+        )
 
     def reads(self, suite: SuiteParams) -> bool:
         """Return whether it reads a suite: those it names, or all but known suites that have no rubric (SALAD)."""
@@ -151,7 +186,7 @@ class EndpointJudge(JudgeEntry):
     @property
     def same_asking(self) -> tuple[str, ...]:
         """The model, its server, and how it is asked and read."""
-        way = (self.served, self.endpoint, self.revision, self.prompt_source, self.parser, self.request)
+        way = (self.served, self.endpoint, self.revision, self.prompt_source, self.parser, self.request, self.asking)
         return tuple(map(str, way))
 
 

@@ -1,0 +1,285 @@
+"""What a judge may still spend: a call is set aside at its most expensive, and counted at what it took when it ends.
+
+An account adds up dollars in billionths, as whole numbers, so that no sum drifts and a limit is kept exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from threading import RLock
+
+from slmsafety.judging.llm.cost import Heard, Price, Size, taken
+from slmsafety.models.answers import Completion
+
+NANO = 10**9
+"""Billionths of a dollar in a dollar."""
+
+
+class Account:
+    """Dollars of calls, in billionths: paid, and set aside for open calls. It is kept in memory alone.
+
+    An open call has a name: WRITER.NUMBER, or BATCH/ID for a request of a batch, which outlives its writer. One that is
+    set aside is `sent` once it may cost something.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing spent."""
+        self.writer = uuid.uuid4().hex[:12]
+        self.paid = self.reserved = 0
+        self._open: dict[str, int] = {}
+        self._sent: set[str] = set()
+        self._batched: set[str] = set()  # every request of a batch that was ever set aside
+        self._numbers, self._mutex = count(), RLock()
+
+    def new_name(self) -> str:
+        """Return a name for a call."""
+        return f"{self.writer}.{next(self._numbers)}"
+
+    def reserve(self, calls: Mapping[str, int], limit: int | None, sent: bool = False) -> bool:
+        """Set calls aside, all or none, and return whether the limit leaves room for them.
+
+        Parameters
+        ----------
+        calls : mapping of str to int
+            Their names and the most that each can cost, in billionths of a dollar.
+        limit : int or None
+            What may be paid and set aside in all.
+        sent : bool
+            Whether they are sent at once.
+        """
+        with self.turn():
+            if limit is not None and self.paid + self.reserved + sum(calls.values()) > limit:
+                return False
+            entries = [("open", name, cost) for name, cost in calls.items() if name not in self._batched]
+            self._write([*entries, *([("sent", name, 0) for name in calls] if sent else [])])
+            return True
+
+    def send(self, name: str) -> None:
+        """Note that a call which is set aside is sent now."""
+        with self.turn():
+            self._write([("sent", name, 0)])
+
+    def pay(self, costs: Mapping[str, int]) -> int:
+        """Count calls at what they cost instead of what was set aside; return the sum.
+
+        Those that are not open any more were counted before, and are left out.
+        """
+        with self.turn():
+            entries = [("paid", name, cost) for name, cost in costs.items() if name in self._open]
+            self._write(entries)
+        return sum(cost for _, _, cost in entries)
+
+    def open_of(self, batch: str) -> list[str]:
+        """Return the open requests of a batch."""
+        with self.turn():
+            return [name for name in self._open if name.startswith(f"{batch}/")]
+
+    def others_work(self) -> bool:
+        """Return whether another process has calls open, whose end may leave room for more."""
+        return False
+
+    def lost(self) -> tuple[int, int]:
+        """Return how many calls of killed processes were sent and not settled, and their cost; each is told once."""
+        return 0, 0
+
+    def sync(self) -> None:
+        """Return when all that was noted so far outlives a power cut."""
+
+    def close(self) -> None:
+        """Let go of what the account holds; it opens again by itself."""
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the account for this thread, and in a `Ledger` for this process, with what others have noted."""
+        with self._mutex:
+            yield
+
+    def _write(self, entries: list[tuple[str, str, int]]) -> None:
+        for entry in entries:
+            self._apply(*entry)
+
+    def _apply(self, what: str, name: str, cost: int) -> None:
+        if what == "open":
+            self._open[name] = cost
+            self.reserved += cost
+            if "/" in name:
+                self._batched.add(name)
+        elif what == "sent":
+            if name not in self._open:
+                raise KeyError(name)
+            self._sent.add(name)
+        else:
+            self.reserved -= self._open.pop(name)
+            self._sent.discard(name)
+            self.paid += cost
+
+
+class Budget:
+    """The `Toll` of a judge's calls, one run after another. Without a price nothing is counted.
+
+    Every attempt is paid for by itself. The first one of a call is set aside before the call is handed to the client,
+    a further one when it is due.
+    """
+
+    def __init__(
+        self,
+        price: Price | None,
+        limit: float | None = None,
+        account: Account | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Take the price, the most dollars in all, where they are noted (None: in memory), and who prints lines."""
+        self.price, self.limit = price, limit
+        self.calls = self._spent = 0
+        self._account, self._say = account or Account(), say
+        self._limit = None if limit is None else int(limit * NANO)
+        self._sizes: dict[Hashable, Size] = {}
+        self._waiting: dict[Hashable, str] = {}  # set aside and not sent yet
+        self._sent: dict[Hashable, str] = {}
+        self._stretch, self._told = 1.0, False
+
+    @property
+    def spent(self) -> float:
+        """The dollars of all calls that have ended, earlier runs' and other processes' included."""
+        return self._account.paid / NANO
+
+    @property
+    def own(self) -> float:
+        """The dollars of the calls of this budget that have ended."""
+        return self._spent / NANO
+
+    def reserve(self, key: Hashable, size: Size) -> bool:
+        """Return whether the limit leaves room for a call, and set its price aside if it does."""
+        if self.price is None:
+            return True
+        name = self._account.new_name()
+        if not self._account.reserve({name: self._most(size)}, self._limit):
+            return False
+        self._sizes[key], self._waiting[key] = size, name
+        return True
+
+    def attempt(self, key: Hashable) -> bool:
+        """Return whether an attempt may be sent, and note that it is."""
+        if self.price is None:
+            return True
+        if (name := self._waiting.pop(key, None)) is not None:
+            self._account.send(name)
+        else:
+            name = self._account.new_name()
+            if not self._account.reserve({name: self._most(self._sizes[key])}, self._limit, sent=True):
+                return False
+        self._sent[key] = name
+        self.calls += 1
+        return True
+
+    def ended(self, key: Hashable, heard: Heard) -> None:
+        """Count an attempt at what it has heard."""
+        if self.price is not None and (name := self._sent.pop(key, None)) is not None:
+            self._spent += self._account.pay({name: self._cost(self._sizes[key], heard)})
+
+    def settle(self) -> None:
+        """Count what was sent and never heard of at its most, and take back what was set aside and never sent."""
+        for key in list(self._sent):
+            self.ended(key, None)
+        if self._waiting:
+            self._account.pay(dict.fromkeys(self._waiting.values(), 0))
+        self._waiting.clear()
+        self._sizes.clear()
+
+    def others_work(self) -> bool:
+        """Return whether another process of the study has calls open, whose end may leave room for more."""
+        return self.price is not None and self._account.others_work()
+
+    def sync(self) -> None:
+        """Return when all that was counted so far outlives a power cut; to be called before answers are used."""
+        if self.price is not None:
+            self._account.sync()
+
+    def reserve_batch(self, batch: str, sizes: Mapping[str, Size], forced: bool = False) -> bool:
+        """Return whether the limit leaves room for a batch's requests, and set their prices aside if it does.
+
+        Parameters
+        ----------
+        batch : str
+            The batch's name.
+        sizes : mapping of str to Size
+            The requests by their ids. Those that were set aside before, or counted, are not set aside again.
+        forced : bool
+            Whether they are set aside whatever the limit says: they are on their way already.
+        """
+        if self.price is None:
+            return True
+        costs = {f"{batch}/{request}": self._most(size) for request, size in sizes.items()}
+        fits = self._account.reserve(costs, None if forced else self._limit)
+        self.sync()
+        return fits
+
+    def room(self) -> Callable[[Size], bool]:
+        """Return a function that says whether there is room for one more request beside those it was asked about."""
+        if self.price is None or self._limit is None:
+            return lambda size: True
+        with self._account.turn():
+            left = self._limit - self._account.paid - self._account.reserved
+
+        def fits(size: Size) -> bool:
+            nonlocal left
+            left -= self._most(size)
+            return left >= 0
+
+        return fits
+
+    def ended_batch(self, batch: str, heard: Mapping[str, tuple[Size, Heard]]) -> None:
+        """Count requests of a batch, by their ids, at what they have heard; those counted before are left out."""
+        if self.price is None:
+            return
+        costs = {f"{batch}/{request}": self._cost(*what) for request, what in heard.items()}
+        self._spent += self._account.pay(costs)
+        self.calls += len(costs)
+        self.sync()
+
+    def release_batch(self, batch: str) -> None:
+        """Take back what is still set aside for a batch that will answer no more."""
+        if self.price is not None:
+            self._account.pay(dict.fromkeys(self._account.open_of(batch), 0))
+            self.sync()
+
+    def close(self) -> None:
+        """Let go of what the dollars are noted in."""
+        if self.price is not None:
+            self.settle()
+            self._account.close()
+
+    def tell_lost(self) -> None:
+        """Say what killed processes have left unsettled, if anything."""
+        calls, cost = self._account.lost() if self.price is not None else (0, 0)
+        if calls:
+            self._say(
+                f"{calls} calls of an earlier run ended without being settled; counted at their most expensive, "
+                f"${cost / NANO:.4f}"
+            )
+
+    def _most(self, size: Size) -> int:
+        """What an attempt can cost at most, going by the most that a server has taken so far."""
+        return math.ceil(self._stretch * self._billionths(size.most_input, size.most_output))
+
+    def _cost(self, size: Size, heard: Heard) -> int:
+        found = taken(size, heard)
+        if found.absurd and not self._told:
+            self._told = True
+            self._say(
+                "the server's token counts are more than a call can have; such calls count at their most expensive"
+            )
+        cost, most = self._billionths(found.input, found.output), self._billionths(size.most_input, size.most_output)
+        if not isinstance(heard, Completion):
+            return math.ceil(self._stretch * cost)
+        if cost > self._stretch * most:
+            self._stretch = cost / most
+        return cost
+
+    def _billionths(self, input_tokens: int, output_tokens: int) -> int:
+        assert self.price is not None
+        return math.ceil(round(self.price.cost(input_tokens, output_tokens) * NANO, 3))
