@@ -33,8 +33,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from slmsafety.judging.parsers.elements import Element, Elements, Form, find
-from slmsafety.judging.parsers.numbers import number
 from slmsafety.judging.parsers.planted import planted
+from slmsafety.judging.parsers.values import number
 from slmsafety.judging.verdict import Verdict
 
 VERSION = 2

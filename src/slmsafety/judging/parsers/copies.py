@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from slmsafety.judging.parsers.decoding import compact
-from slmsafety.judging.parsers.numbers import number
 from slmsafety.judging.parsers.planted import Plants
+from slmsafety.judging.parsers.values import number
 
 REASONING = ("reasoning", "think")
 _LINE = 80
@@ -58,9 +58,7 @@ def of_tags(text: str, tags: Sequence[Mark], plants: Plants, stopped: bool) -> s
         values.add(value)
         copied.update((place, place + 1) if closed else (place,))
         if behind and value in plants.behind:
-            copied.add(place - 1)
-            if place > 1 and tags[place - 2].name in REASONING and compact(reasoning) in plants.reasons:
-                copied.add(place - 2)
+            copied.update(_reasoning(text, tags, place, plants))
     return copied
 
 
@@ -93,14 +91,17 @@ def starts_line(text: str, start: int) -> bool:
 def stated(text: str, heads: Sequence[Mark], place: int, plants: Plants) -> bool:
     """Whether a copy starts its line and what stands before it introduces no quote: it ends a sentence, or is none.
 
-    Before a copy of a whole form is what stands before its reasoning.
+    Before a copy of a whole form is what stands before its reasoning. Words that stand before it in a judged text too
+    are a part of the quote.
     """
     value, _ = number(body(text, heads, place))
-    whole = place > 0 and heads[place - 1].name == "short_reasoning" and value is not None
-    if whole and plants.end_alike(value or 0.0, _before(text, heads, place)):
-        place -= 1
     before = _before(text, heads, place)
-    return starts_line(text, heads[place].start) and (_ends_sentence(before) or not _LETTER.search(before))
+    alike = value is not None and plants.end_alike(value, before)
+    if alike and place and heads[place - 1].name == "short_reasoning":
+        place -= 1
+        before, alike = _before(text, heads, place), False
+    introduced = alike or (_LETTER.search(before) and not _ends_sentence(before))
+    return starts_line(text, heads[place].start) and not introduced
 
 
 def _follows_reasoning(text: str, tags: Sequence[Mark], place: int) -> bool:
@@ -108,6 +109,17 @@ def _follows_reasoning(text: str, tags: Sequence[Mark], place: int) -> bool:
     if place == 0 or tags[place - 1].name not in REASONING:
         return False
     return _NEAR.fullmatch(text, tags[place - 1].end, tags[place].start) is not None
+
+
+def _reasoning(text: str, tags: Sequence[Mark], place: int, plants: Plants) -> list[int]:
+    """Return the places of the tags before a copied verdict that a judged text holds as well."""
+    if place < 2 or tags[place - 2].name not in REASONING:
+        return [place - 1]
+    if compact(text[tags[place - 2].end : tags[place - 1].start]) not in plants.reasons:
+        return [place - 1]
+    thought = plants.thought and place > 2 and tags[place - 3].name == "think" and tags[place - 3].ends
+    near = thought and _NEAR.fullmatch(text, tags[place - 3].end, tags[place - 2].start)
+    return [place - 1, place - 2, *([place - 3] if near else [])]
 
 
 def _completes(text: str, heads: Sequence[Mark], copied: set[int], plants: Plants) -> bool:

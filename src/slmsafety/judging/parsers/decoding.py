@@ -61,8 +61,8 @@ _LIKE = {
 _SEEN: dict[int, int | None] = {code: None for codes in _UNSEEN for code in codes}
 _SEEN |= dict.fromkeys(map(ord, "*_`\"'\\"))
 _SEEN |= dict.fromkeys((0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0))
-_SEEN |= {0xE0000 + code: code for code in range(0x20, 0x7F)}
 _SEEN |= {ord(like): ord(plain) for plain, likes in _LIKE.items() for like in likes}
+_SEEN |= {0xE0000 + code: _SEEN.get(code, ord(chr(code).lower())) for code in range(0x20, 0x7F)}
 
 
 @lru_cache(maxsize=4096)

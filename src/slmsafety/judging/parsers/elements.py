@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from slmsafety.judging.parsers import copies
 from slmsafety.judging.parsers.copies import Mark
-from slmsafety.judging.parsers.numbers import number
 from slmsafety.judging.parsers.planted import NO_PLANTS, Form, Plants
+from slmsafety.judging.parsers.values import number
 
 __all__ = ["Element", "Elements", "Form", "find"]
 
@@ -81,7 +81,7 @@ def _tagged(text: str, plants: Plants, stopped: bool) -> Elements:
     copied = copies.of_tags(text, tags, plants, stopped)
     own = [tag for place, tag in enumerate(tags) if place not in copied]
     slips: list[str] = []
-    if [tag.name for tag in own] in _PLAIN:
+    if [tag.name for tag in own] in _PLAIN and not own[0].ends and not own[2].ends:
         # Two elements and nothing else: a forgotten slash in an end tag changes nothing.
         if [tag.ends for tag in own] != [False, True, False, True]:
             slips.append("no_slash")

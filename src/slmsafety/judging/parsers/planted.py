@@ -13,13 +13,12 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from slmsafety.judging.parsers.decoding import compact, readings
-from slmsafety.judging.parsers.numbers import NUMBER, as_float
+from slmsafety.judging.parsers.values import NUMBER, as_float
 
 Form = Literal["tags", "heads"]
 
 _REACH = 12
 """How many letters before a verdict are compared: about two words. Fewer where the planted reasoning is shorter."""
-_LEAST = 3
 _SPAN = 80
 """In how many letters behind its opening an element's number is looked for."""
 _GAP = 24
@@ -49,7 +48,7 @@ class Plants(NamedTuple):
     before : frozenset of (float, str)
         A value and the last letters before it: of its reasoning, for heads of all before it.
     tails : frozenset of (float, str)
-        The ends of those letters.
+        The ends of those letters; a reasoning of fewer letters is compared as a whole.
     reasons : frozenset of str
         The reasonings of whole planted forms.
     thought : bool
@@ -66,17 +65,26 @@ class Plants(NamedTuple):
     thought: bool = False
 
     def hold(self, value: float | None, text: str) -> bool:
-        """Whether an element with this value and text is one of them."""
-        return value in self.values if value is not None else bool(self.texts) and compact(text)[:_SPAN] in self.texts
+        """Whether an element is one of them: by its value, or where it has none by its text or its first number."""
+        if value is not None or not self.texts:
+            return value in self.values
+        letters = compact(text)[:_SPAN]
+        return letters in self.texts or _first(letters) in self.values
 
     def end_alike(self, value: float, reasoning: str) -> bool:
         """Whether a reasoning ends in the words that stand before a planted verdict of this value."""
         letters = compact(reasoning)
-        ends = (letters[-length:] for length in range(_LEAST, min(_REACH, len(letters)) + 1))
+        ends = (letters[-length:] for length in range(1, min(_REACH, len(letters)) + 1))
         return any((value, end) in self.before for end in ends) or (value, letters) in self.tails
 
 
 NO_PLANTS = Plants()
+
+
+def _first(letters: str) -> float | None:
+    """Return the first number in a compact text."""
+    number = _NUMBER.search(letters)
+    return as_float(number[0]) if number else None
 
 
 class _Plant(NamedTuple):
@@ -112,7 +120,7 @@ def planted(texts: Iterable[str], form: Form) -> Plants:
     if not found and not thought:
         return NO_PLANTS
     valued = [(plant.value, plant) for plant in found if plant.value is not None]
-    before = {(value, plant.before[-_REACH:]) for value, plant in valued if len(plant.before) >= _LEAST}
+    before = {(value, plant.before[-_REACH:]) for value, plant in valued}
     return Plants(
         values=frozenset(value for value, _ in valued),
         texts=frozenset(plant.text for plant in found),
@@ -135,8 +143,7 @@ def _plants(letters: str, form: Form) -> Iterator[_Plant]:
         text = letters[mark.end() : mark.end() + _SPAN]
         if after := _NEXT.search(text):
             text = text[: after.start()]
-        number = _NUMBER.search(text)
-        value = as_float(number[0]) if number else None
+        value = _first(text)
         if form == "heads":
             opened = not latest.name and not latest.ends
             yield _Plant(value, text, letters[latest.end : mark.start()], behind=False, opened=opened)
