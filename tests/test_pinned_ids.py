@@ -54,14 +54,15 @@ def test_the_ids_of_the_paper():
     assert content_id({" ".join(key): value for key, value in ids.items()}) == "146d09dc11b9"
 
 
+# version 2 of the anchored parser: a verdict that the judged texts hold too decides nothing
 @pytest.mark.parametrize(
     ("suite", "judge", "wanted"),
     [
-        ("harmbench", {}, "3be992205c32"),
-        ("sst", {}, "1ca03cd3026a"),
-        ("xstest", {}, "238433a7518c"),
-        ("demo_direct", {}, "3be992205c32"),
-        ("sst", {"rubric": "harmbench"}, "3be992205c32"),
+        ("harmbench", {}, "7339a344cdcb"),
+        ("sst", {}, "1bb45d76ac62"),
+        ("xstest", {}, "a45606b0d006"),
+        ("demo_direct", {}, "7339a344cdcb"),
+        ("sst", {"rubric": "harmbench"}, "7339a344cdcb"),
         ("sst", {"parser": "helm", "revision": "r1", "request": {"seed": 3}}, "dae289a39f40"),
     ],
 )
@@ -95,7 +96,7 @@ def test_the_id_of_a_judge_that_is_sent_empty_replies():
 
 
 @pytest.mark.skipif("SLMSAFETY_DATA" not in os.environ, reason="needs AirBench's judge prompts in SLMSAFETY_DATA")
-@pytest.mark.parametrize(("source", "wanted"), [("own", "e613a4413db7"), ("helm", "091a69ae5468")])
+@pytest.mark.parametrize(("source", "wanted"), [("own", "d74a751cb255"), ("helm", "60c8c065aae9")])
 def test_the_ids_of_a_judge_of_airbench(source, wanted):
     judge = {"judge_prompts": "$SLMSAFETY_DATA/airbench/judge_prompts_314.csv", "polarity": "pre_swap"}
     judge |= {"name": "gpt", **LLM, "prompt_source": source}

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slmsafety.judging.parsers.anchored import Class, number, parse
+from slmsafety.judging.parsers.anchored import Class, parse
 from slmsafety.judging.parsers.elements import Form
+from slmsafety.judging.parsers.values import number
 from slmsafety.records.schema import STATUSES
 
 KINDS = {0.0: Class("bad", 0), 0.5: Class("between", 1), 1.0: Class("good", 2)}
@@ -218,11 +218,15 @@ COMPLETIONS = st.one_of(
 
 
 @given(
-    COMPLETIONS, st.sampled_from(["stop", "length", "content_filter", None, "?"]), st.sampled_from(["tags", "heads"])
+    COMPLETIONS,
+    COMPLETIONS,
+    st.sampled_from(["stop", "length", "content_filter", None, "?"]),
+    st.sampled_from(["tags", "heads"]),
 )
-@example("<score>" + "1" * 5000 + "</score>", "stop", "tags")
-def test_any_completion_gets_a_verdict(completion: str, finish: str | None, form: Form) -> None:
-    verdict = parse(completion, finish, form, KINDS)
+@example("<score>" + "1" * 5000 + "</score>", "<score>" + "1" * 5000, "stop", "tags")
+@example("x", "&#" + "1" * 5000 + ";&#x110000;&#xD800;\\u{ffffff}", "stop", "tags")
+def test_any_completion_gets_a_verdict(completion: str, judged: str, finish: str | None, form: Form) -> None:
+    verdict = parse(completion, finish, form, KINDS, (judged,))
     assert verdict.status in STATUSES
     assert verdict.reason
     assert (verdict.label is not None) == (verdict.status == "ok")
@@ -246,31 +250,27 @@ def test_no_number_is_moved_to_a_value(given_value: float) -> None:
 
 
 LONG = [
-    "<",
-    "< ",
-    "<score>",
-    "##",
-    "## ",
-    " ",
-    "##the_score:",
-    "##the_score: 1 ",
-    "</ ",
-    "(",
-    "1",
-    "1,",
-    "i can ",
-    "</a> ",
+    *("<", "< ", "</ ", "<score>", "<score>1</score>", "<reasoning>", "</reasoning><score>1</score>", "</a> "),
+    *("##", "## ", "##the_score:", "##the_score: 1\n", " ", "\n", "> ", "(", "*", "1", "1,", "1\n", "i can "),
+    *("&", "&lt;", "&#0", "%3C", "\\", "PHNjb3Jl", "3c ", "\u0301\u0323"),
 ]
 
 
-@pytest.mark.parametrize("start", ["", "<score>", "##the_score: "])
+@pytest.mark.parametrize("place", ["completion", "value", "reply"])
 @pytest.mark.parametrize("part", LONG)
-def test_long_completions_are_read_in_no_time(start: str, part: str) -> None:
-    completion = start + part * (30_000 // len(part)) + "x"
-    begun = time.perf_counter()
-    parse(completion, "stop", "tags", KINDS)
-    parse(completion, "stop", "heads", KINDS)
-    assert time.perf_counter() - begun < 1
+def test_long_texts_are_read_in_linear_time(place: str, part: str) -> None:
+    """Not timed: a time that grows with the square of these lengths is one of minutes."""
+    text = part * (150_000 // len(part))
+    for form, frame in (("tags", "<score>{}x</score>"), ("heads", "##the_score: {}x")):
+        completion = {"completion": text, "value": frame.format(text), "reply": frame.format(1)}[place]
+        judged = text if place == "reply" else frame.format(1)
+        assert parse(completion, "stop", form, KINDS, (judged,)).status in STATUSES  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["<" + " " * 150_000, "1" + "\n" * 150_000 + "2", "1" + " " * 150_000 + "x"])
+def test_what_took_the_square_of_its_length(text: str) -> None:
+    for form in ("tags", "heads"):
+        assert parse(f"<score>##the_score:{text}", "stop", form, KINDS).status == "unparsed"  # type: ignore[arg-type]
 
 
 def _form(frame: str) -> Form:

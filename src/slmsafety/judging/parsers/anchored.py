@@ -1,7 +1,8 @@
 """A judge's completion -> status, label, raw value, reason: one anchored verdict out of a closed vocabulary.
 
-Only the judge's own completion is read. The rules, in their order; the first that holds decides (docs/judges.md shows
-examples). "Readable" is a number by `number`; the vocabulary is the rubric's, such as {0, 0.5, 1}.
+Only the judge's own completion is read, and no verdict in it that it copied from the judged texts (`copies`). The rules,
+in their order; the first that holds decides (docs/judges.md shows examples). "Readable" is a number by `number`; the
+vocabulary is the rubric's, such as {0, 0.5, 1}.
 
 | the completion | status | reason |
 |---|---|---|
@@ -10,9 +11,10 @@ examples). "Readable" is a number by `number`; the vocabulary is the rubric's, s
 | no verdict; at the token limit | unparsed | cut_off |
 | no verdict, but tagged ones within the reasoning | unparsed | open_reasoning |
 | no verdict, opens by declining to judge | judge_refused | refusal |
+| no verdict but copies | unparsed | echoed |
 | no verdict | unparsed | no_tag |
 | at the token limit with anything unmarked at its end | unparsed | cut_off |
-| several readable verdicts that differ | unparsed | two_verdicts |
+| several readable verdicts that differ, or an incomplete one and a copy that differ | unparsed | two_verdicts |
 | the last one lacks its end tag, and more than a number follows or the end is not known to be the model's own | unparsed | no_end_tag |
 | text goes on in the line of the end tag | unparsed | not_anchored |
 | no digit; a fraction; more than a number and a note | unparsed | no_number; fraction; unclear_value |
@@ -27,25 +29,17 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from slmsafety.judging.parsers.elements import Element, Form, find
+from slmsafety.judging.parsers.elements import Element, Elements, Form, find
+from slmsafety.judging.parsers.planted import planted
+from slmsafety.judging.parsers.values import number
 from slmsafety.judging.verdict import Verdict
 
-VERSION = 1
+VERSION = 2
 REFUSAL = "refusal"
 
-_NUMBER = r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)"
-_PLAIN = re.compile(r"\d(?:\.\d+)?", re.ASCII)
-_FULL = re.compile(_NUMBER)
-_FRACTION = re.compile(rf"{_NUMBER}\s*(?:/|\N{{FRACTION SLASH}}|(?:out\s+)?of\b)\s*{_NUMBER}", re.IGNORECASE)
-_NOTED = re.compile(rf"({_NUMBER})(?:\s*[(\[,;:\n]|\s+[-\u2013\u2014]\s)(\D*)", re.DOTALL)
-_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
-_MARKUP = re.compile(r"[*_`]")
-_LEFT, _RIGHT = " \t\r\n\"'([{", " \t\r\n\"')]}.,;!"
-_STRAY_END = re.compile(r"</\s*[\w-]+\s*>\s*\Z")
 _REST_OF_LINE = re.compile(r"[ \t*_`\"'.]*(?:\r?\n|\Z)")
 _DECLINES = re.compile(
     r"""\W*(?:
@@ -68,20 +62,41 @@ class Class(NamedTuple):
     label: int
 
 
-def parse(completion: str, finish_reason: str | None, form: Form, classes: Mapping[float, Class]) -> Verdict:
+def parse(
+    completion: str,
+    finish_reason: str | None,
+    form: Form,
+    classes: Mapping[float, Class],
+    judged: Iterable[str] = (),
+) -> Verdict:
     """Return the verdict of a completion by the rules above; never raises.
 
-    `finish_reason` is the server's (stop, length, content_filter; anything else counts as not known), `classes` maps
-    the values that the rubric allows to their classes.
+    Parameters
+    ----------
+    completion : str
+        What the judge wrote.
+    finish_reason : str or None
+        The server's: stop, length, content_filter; anything else counts as not known.
+    form : {"tags", "heads"}
+        The form that the judge was asked for.
+    classes : Mapping
+        What the values that the rubric allows mean.
+    judged : iterable of str
+        The texts that were judged, prompt and reply: a verdict that also stands there may be a copy.
+
+    Returns
+    -------
+    Verdict
+        Only `ok` has a label.
     """
     cut = finish_reason == "length"
     if finish_reason == "content_filter":
         return failure("error", "blocked")
     if not completion.strip():
         return failure("unparsed", "cut_off" if cut else "empty")
-    elements = find(completion, form)
+    elements = find(completion, form, planted(judged, form), finish_reason == "stop")
     if not elements.verdicts:
-        return _no_verdict(completion, cut, elements.inside)
+        return _no_verdict(completion, cut, elements)
     last = elements.verdicts[-1]
     tail = completion[last.end :] if form == "tags" else ""  # a headed verdict runs to the next head
     if cut and (form == "heads" or not last.closed or tail.strip()):
@@ -90,7 +105,7 @@ def parse(completion: str, finish_reason: str | None, form: Form, classes: Mappi
     # An earlier verdict counts against the last one only where it is a number and nothing else.
     clean = {value for value, word in numbers[:-1] if value is not None and word != "note"}
     value, word = numbers[-1]
-    if value is not None and clean - {value}:
+    if value is not None and (clean | elements.rivals) - {value}:
         return failure("unparsed", "two_verdicts")
     if not last.closed and (word == "note" or tail or finish_reason != "stop"):
         return failure("unparsed", "no_end_tag")
@@ -100,24 +115,6 @@ def parse(completion: str, finish_reason: str | None, form: Form, classes: Mappi
         return failure("off_scale" if word == "not_finite" else "unparsed", word)
     shape = [*elements.slips, *_slips(last, word, tail)]
     return on_scale(value, classes, "+".join(shape) or "exact")
-
-
-def number(text: str) -> tuple[float | None, str]:
-    """Parse a score: return its value and format, or None and the reason why it is no score.
-
-    The format is "exact", "decorated" (bold, other digits, a comma), or "note" for a remark without a digit behind it.
-    The reason is not_finite, fraction, unclear_value or no_number. The digits of every script are read.
-    """
-    bare = _STRAY_END.sub("", _MARKUP.sub("", unicodedata.normalize("NFKC", text))).lstrip(_LEFT).rstrip(_RIGHT)
-    if _FULL.fullmatch(bare):
-        return _float(bare), "exact" if _PLAIN.fullmatch(text.strip()) else "decorated"
-    if _NOT_FINITE.fullmatch(bare):
-        return None, "not_finite"
-    if noted := _NOTED.fullmatch(bare):
-        return _float(noted[1]), "note"
-    if _FRACTION.fullmatch(bare):
-        return None, "fraction"
-    return None, "unclear_value" if re.search(r"\d", bare) else "no_number"
 
 
 def on_scale(value: float, classes: Mapping[float, Class], shape: str) -> Verdict:
@@ -142,14 +139,14 @@ def failure(status: str, reason: str, raw_value: float | None = None, shape: str
     return Verdict(status, None, raw_value, reason, {"shape": shape})
 
 
-def _no_verdict(completion: str, cut: bool, inside: bool) -> Verdict:
+def _no_verdict(completion: str, cut: bool, elements: Elements) -> Verdict:
     if cut:
         return failure("unparsed", "cut_off")
-    if inside:
+    if elements.inside:
         return failure("unparsed", "open_reasoning")
     if _DECLINES.match(completion):
         return failure("judge_refused", "refusal")
-    return failure("unparsed", "no_tag")
+    return failure("unparsed", "echoed" if elements.copied else "no_tag")
 
 
 def _slips(last: Element, word: str, tail: str) -> list[str]:
@@ -159,7 +156,3 @@ def _slips(last: Element, word: str, tail: str) -> list[str]:
     elif tail.strip(" \t\r\n*_`"):
         slips.append("note")
     return slips
-
-
-def _float(text: str) -> float:
-    return float(text.replace(",", ".")) + 0.0  # no minus zero
