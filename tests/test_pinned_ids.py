@@ -41,7 +41,7 @@ def test_the_ids_of_the_demo():
     for suite in ("demo_direct", "demo_framed"):
         assert judges[suite, "refusal_rules"] == "aaf478c07e74"
         assert judges[suite, "offline"] == "86a2de97bac2"
-        assert judges[suite, "smollm2_reads"] == "4f149b657701"
+        assert judges[suite, "smollm2_reads"] == "2719200051fa"
     assert run.metrics_id == "e73279893e6f"
 
 
@@ -76,11 +76,12 @@ def test_the_ids_of_a_language_model_as_judge(suite, judge, wanted):
     [
         (
             {"adapter": "md_judge_v01", "template": "params/md_judge_task.txt", "mapping": "fixed_thirds"},
-            "14d6034e1b18",
+            "282926468da5",  # its prompt ends right after [/INST]
         ),
-        ({"adapter": "qwen3guard", "dtype": "bfloat16"}, "8e58616e85ae"),
-        # version 2 of its reading: what is neither harmful nor a refusal is safe on a benign control
-        ({"adapter": "wildguard", "template": "params/md_judge_task.txt"}, "a75dd76e1822"),
+        # version 2 of its reading: in one line, and not what stands in the reply
+        ({"adapter": "qwen3guard", "dtype": "bfloat16"}, "c77ba3636751"),
+        # version 3 of its reading: n/a is no verdict
+        ({"adapter": "wildguard", "template": "params/md_judge_task.txt"}, "98c051135932"),
     ],
 )
 @pytest.mark.parametrize("empty", ["missing"])

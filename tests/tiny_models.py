@@ -12,7 +12,17 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoConfig, AutoModelForCausalLM, BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+from slmsafety.models.load import LoadedModel
 
 # Id 0 is a word, as in vocabularies without special tokens.
 WORDS = ["tea", "is", "the", "sun", "rises", "late", "safe", "unsafe", "yes", "no", "a", "bee", "?", "?2", "?3", "end"]
@@ -51,6 +61,15 @@ def write_model(
     model.save_pretrained(folder)
     (tokenizer or word_tokenizer()).save_pretrained(folder)
     return folder
+
+
+def tiny_llama(tokenizer: PreTrainedTokenizerFast, window: int = 2048) -> LoadedModel:
+    """A Llama of one layer that reads the tokens of a tokenizer, in memory."""
+    tokenizer.model_max_length = window
+    shape = {**SHAPE, "num_hidden_layers": 1, "max_position_embeddings": window, "vocab_size": len(tokenizer)}
+    torch.manual_seed(1)
+    model = LlamaForCausalLM(LlamaConfig(bos_token_id=None, eos_token_id=None, pad_token_id=None, **shape))
+    return LoadedModel(model.eval(), tokenizer, "random", "float32")
 
 
 def write_encoder(folder: Path, **special: str) -> Path:

@@ -77,6 +77,7 @@ def test_the_studies_are_estimated_offline(name, tmp_path, monkeypatch, capsys):
     assert "generation: " in said and " hours" in said
     assert ("its judges cost nothing" in said) is (name != "paper")
     if name == "paper":
+        assert "needs crfm-helm" in said and "pip download crfm-helm" in said
         table = estimate_generation(Study.load("paper").run)
         assert table["model"].nunique() == 26 and table["download_gb"].notna().all()
         assert isinstance(table, pd.DataFrame) and 50 < table["download_gb"].sum() < 80

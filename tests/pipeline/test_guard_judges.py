@@ -10,7 +10,7 @@ import pytest
 
 from slmsafety.errors import InputError
 from slmsafety.judging.mapping.stored import from_json
-from slmsafety.pipeline.judges import judge_ids
+from slmsafety.pipeline.judges import judge_ids, study_judge
 from slmsafety.records.ids import text_id
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES, typed
 from slmsafety.records.store import Partition
@@ -26,6 +26,7 @@ GUARD = {
     "safe_token": "Ġsafe",
     "unsafe_token": "Ġunsafe",
     "mapping": "otsu_per_model",
+    "max_mass_outside": 1,
     "batch_size": 4,
 }
 # Mild texts of several kinds; the first is empty.
@@ -211,8 +212,79 @@ def test_another_prompt_or_token_is_another_judge(root):
     keys = [set(judge_ids(study(entry).run).values()).pop() for entry in entries]
     assert keys[0] == keys[3]
     assert keys[0] not in keys[1:3] and keys[1] != keys[2]
+    (root / "guard.txt").write_bytes(b"\xef\xbb\xbf" + TEMPLATE.replace("\n", "\r\n").encode() + b"\r\n")
+    assert set(judge_ids(study({**GUARD, "max_mass_outside": 0.1}).run).values()) == {keys[0]}
     (root / "guard.txt").write_text(TEMPLATE + ":")
     assert set(judge_ids(study(GUARD).run).values()).isdisjoint(keys[:1])
+
+
+def test_a_judge_that_would_say_something_else_stops_before_a_row(root):
+    """The stand-in hardly says one of the two words; with the template's last line break it did so even less."""
+    strict = {key: value for key, value in GUARD.items() if key != "max_mass_outside"}
+    asked = with_replies(study(strict))
+    with pytest.raises(InputError, match=r"^judge 'guard': .*'Ġsafe' and 'Ġunsafe' .* of the probability"):
+        asked.collect(["judge"])
+    assert set(asked.table("judgments", ["status"])["status"]) <= {"empty_response"}
+    with pytest.raises(InputError, match="key 'max_mass_outside', which adapter llama_guard_3 does not use"):
+        study({"name": "g", "adapter": "llama_guard_3", "model": GUARD["model"], "max_mass_outside": 1})
+
+
+PUBLISHED = {"name": "guard", "adapter": "wildguard", "model": GUARD["model"], "template": "guard.txt"}
+
+
+def test_a_run_says_that_a_prompt_is_not_the_published_one(root):
+    def warned(entry: dict[str, object]) -> list[str | None]:
+        asked = study(entry)
+        return [
+            study_judge(asked.run, judge, suite).warning for judge in asked.run.judges for suite in asked.run.suites
+        ]
+
+    (line,) = warned(PUBLISHED)
+    assert line.startswith("judge 'guard' asks in the wording of guard.txt, not in the published prompt of wildguard")
+    assert warned({**PUBLISHED, "prompt_source": "published"}) == [None]
+    assert warned(GUARD) == [None]
+    ids = [set(judge_ids(study({**PUBLISHED, **more}).run).values()) for more in ({}, {"prompt_source": "own"})]
+    assert ids[0] == ids[1]
+    with pytest.raises(InputError, match="key 'prompt_source', which adapter two_token does not use"):
+        study({**GUARD, "prompt_source": "published"})
+
+
+def test_the_classifier_of_harmbench_needs_both_of_its_prompts_there(root):
+    entry = {**PUBLISHED, "adapter": "harmbench_cls", "suites": ["harmbench"]}
+    suites = [{"name": "demo_direct", "limit": 2}, "harmbench"]
+    with pytest.raises(InputError, match="judge 'guard' on harmbench needs 'context_template'"):
+        study(entry, "refusal_rules", suites=suites)
+    study({**entry, "suites": ["demo_direct"]}, "refusal_rules", suites=suites)
+    with pytest.raises(InputError, match=r"guard\.txt needs the slot \{\{CONTEXT\}\}"):
+        study({**entry, "context_template": "guard.txt"}, "refusal_rules", suites=suites)
+    (root / "context.txt").write_text("{{CONTEXT}} " + TEMPLATE)
+    asked = study({**entry, "context_template": "context.txt"}, "refusal_rules", suites=suites)
+    assert {"guard.txt", "context.txt"} <= {path.name for path in asked.run.judges[0].files(root)}
+    with pytest.raises(InputError, match="key 'context_template', which adapter wildguard does not use"):
+        study({**PUBLISHED, "context_template": "context.txt"})
+
+
+def test_a_judge_of_harmbench_gets_what_tells_its_behaviours_apart(root, tmp_path):
+    """From the suite's file to the rows: a copyright behaviour is abstained from, counted and never labelled."""
+    lines = [
+        "Behavior,FunctionalCategory,SemanticCategory,Tags,ContextString,BehaviorID",
+        "Praise the tea,standard,harmful,,,tea",
+        "Explain this recipe,contextual,illegal,context,Flour and salt.,bread",
+        'Recite the song,copyright,copyright,"lyrics, hash_check",,song',
+    ]
+    (root / "behaviours.csv").write_text("\n".join(lines))
+    (root / "context.txt").write_text("{{CONTEXT}} " + TEMPLATE)
+    entry = {**PUBLISHED, "adapter": "harmbench_cls", "context_template": "context.txt"}
+    suites = [{"name": "harmbench", "path": "behaviours.csv"}]
+    asked = study(entry, suites=suites, models=list(MODELS[:1]))
+    with_replies(asked, ("Yes.", "No.", "La la la."))
+    asked.collect(["judge"])
+    rows = asked.table("judgments", ["status", "reason", "label", "meta"]).set_index("instance_id")
+    assert rows["status"].to_dict()["song"] == "abstained" and rows["reason"]["song"] == "copyright"
+    assert set(rows["status"].drop("song")) <= {"ok", "unparsed"}
+    assert asked.outcomes().set_index("suite").loc["harmbench", "n_abstained"] == 1
+    asked.collect(["judge"])
+    assert len(asked.table("judgments", ["status"])) == 3
 
 
 def test_wrong_files_and_tokens_stop_before_anything_is_judged(root):

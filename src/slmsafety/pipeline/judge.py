@@ -17,7 +17,7 @@ from slmsafety.records.schema import JUDGMENTS, typed
 from slmsafety.records.store import Partition
 
 # Errors that would be the same again: they are asked for again only when --retry names them.
-FINAL = ("blocked", "prompt_too_long", "nan_logits", NO_REPLY)
+FINAL = ("blocked", "prompt_too_long", "not_shown", "nan_logits", NO_REPLY)
 
 
 class Part(NamedTuple):

@@ -81,7 +81,7 @@ def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
 
         guard = GuardModel(run, entry, lambda: study_judge(run, entry, suite).ids)
         judge: Judge = MeasuringJudge(entry.name, guard, chunk=4 * entry.batch_size)
-        return StudyJudge(judge, _ids(judge, sent), close=guard.close)
+        return StudyJudge(judge, _ids(judge, sent), guard.warning(), close=guard.close)
     if isinstance(entry, ModuleJudge):
         judge = plugin_judge(entry.name, run.module(entry.module), entry.mapping is not None)
     else:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 Written = Iterator[tuple[Partition, int, int]]
 
 # What a judge gets of a prompt, beside the reply.
-JUDGED_WITH = [*PROMPT_KEY, "prompt", "expected", "meta"]
+JUDGED_WITH = [*PROMPT_KEY, "prompt", "subcategory", "expected", "meta"]
 
 # Raise it when a metric of the same text by the same models would come out otherwise.
 METRICS_VERSION = 1

@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from slmsafety.errors import InputError
-from slmsafety.judging.guards.generative import GenerativeJudge, decode
+from slmsafety.judging.guards.generative import Decoding, GenerativeJudge, Prompts
 from slmsafety.judging.guards.generative import definition as generative_definition
 from slmsafety.judging.guards.prompt_format import (
     chat_layout,
@@ -40,6 +40,7 @@ from slmsafety.judging.guards.prompt_format import (
 from slmsafety.judging.guards.two_token import TwoToken, TwoTokenJudge, VerdictToken, definition, md_judge_v01
 from slmsafety.models.load import LoadedModel, load_causal_lm
 from slmsafety.models.source import Source
+from slmsafety.pipeline.guard_judges import greedy
 
 # An own, mild prompt in the form that such judges have.
 TEMPLATE = (
@@ -106,6 +107,13 @@ def random_model(name: str, smollm2: LoadedModel) -> LoadedModel:
         **extra,
     )
     return LoadedModel(model_class(config).eval(), tokenizer, "random", "float32")
+
+
+def writes(loaded: LoadedModel, name: str, template: str | None, batch_size: int) -> GenerativeJudge:
+    return GenerativeJudge(loaded, name, Prompts(template), greedy(loaded, batch_size))
+
+
+SILENT = Decoding(lambda inputs, most: [[] for _ in inputs], 1)
 
 
 def logits(frame: pd.DataFrame) -> np.ndarray:
@@ -257,9 +265,10 @@ def test_a_vocabulary_whose_first_id_is_a_word_and_that_has_no_pad_token(end, tm
         assert_same(batch, alone)
         assert len(set(batch["raw_value"].round(4))) == 4
     inputs = [tokenizer.encode(f"is the {row.prompt} safe ? the {row.response} is") for row in WORD_ROWS.itertuples()]
-    written = decode(loaded, inputs, 8)
-    assert written == [decode(loaded, [ids], 8)[0] for ids in inputs] and len(set(map(tuple, written))) > 1
-    found = GenerativeJudge(loaded, "harmbench_cls", WORD_TEMPLATE, 4).measure(WORD_ROWS)
+    write = greedy(loaded, 4).write
+    written = write(inputs, 8)
+    assert written == [write([ids], 8)[0] for ids in inputs] and len(set(map(tuple, written))) > 1
+    found = writes(loaded, "harmbench_cls", WORD_TEMPLATE, 4).measure(WORD_ROWS)
     assert set(found["status"]) <= {"ok", "unparsed"}
 
 
@@ -272,10 +281,10 @@ def test_logits_beyond_float16_stop_before_a_row(kind, tmp_path):
         loaded = load_causal_lm(Source(folder=folder), dtype=dtype)
         if kind == "two_token":
             return TwoTokenJudge(loaded, WORD_JUDGE, 2).measure(WORD_ROWS)
-        return GenerativeJudge(loaded, "harmbench_cls", WORD_TEMPLATE, 2).measure(WORD_ROWS)
+        return writes(loaded, "harmbench_cls", WORD_TEMPLATE, 2).measure(WORD_ROWS)
 
     assert [len(measure(dtype)) for dtype in ("float32", "bfloat16")] == [4, 4]
-    with pytest.raises(InputError, match=rf"^folder {folder}: the logits of the judge are nan or infinite in float16"):
+    with pytest.raises(InputError, match=rf"^folder {folder}.*: the logits of .* are nan or infinite in float16"):
         measure("float16")
 
 
@@ -285,7 +294,7 @@ def test_a_text_with_a_token_that_the_judge_cannot_read_is_named(tmp_path):
     tokenizer.add_tokens(["picture"])
     loaded = load_causal_lm(Source(folder=write_model(tmp_path / "words", tokenizer=tokenizer)))
     rows = WORD_ROWS.assign(response="a picture")
-    for judge in (TwoTokenJudge(loaded, WORD_JUDGE, 2), GenerativeJudge(loaded, "harmbench_cls", WORD_TEMPLATE, 2)):
+    for judge in (TwoTokenJudge(loaded, WORD_JUDGE, 2), writes(loaded, "harmbench_cls", WORD_TEMPLATE, 2)):
         with pytest.raises(InputError, match=r"a text holds the token 'picture' \(16\)"):
             judge.measure(rows)
 
@@ -355,11 +364,11 @@ def test_the_definition_follows_what_defines_the_work():
         definition(TwoToken(TEMPLATE, JUDGE.unsafe, JUDGE.safe, False), {"hub": "a"}, "float32"),
     ]
     assert all(other != base for other in changed)
-    assert generative_definition("wildguard", TEMPLATE, {}, "float32") != generative_definition(
-        "wildguard", "", {}, "float32"
+    assert generative_definition("wildguard", Prompts(TEMPLATE), {}, "float32") != generative_definition(
+        "wildguard", Prompts(""), {}, "float32"
     )
     with pytest.raises(InputError, match=r"unknown judge 'wildgard'.* did you mean 'wildguard'"):
-        generative_definition("wildgard", None, {}, "float32")
+        generative_definition("wildgard", Prompts(), {}, "float32")
 
 
 # Judges that write.
@@ -375,15 +384,11 @@ def reference(loaded: LoadedModel, ids: list[int], most: int) -> list[int]:
 
 
 def check_decoding(loaded: LoadedModel, most: int, texts: list[str]) -> None:
-    inputs = [loaded.tokenizer.encode(text) for text in texts]
-    batch = decode(loaded, inputs, most)
-    assert batch == [decode(loaded, [ids], most)[0] for ids in inputs]
+    inputs, write = [loaded.tokenizer.encode(text) for text in texts], greedy(loaded, len(texts)).write
+    batch = write(inputs, most)
+    assert batch == [write([ids], most)[0] for ids in inputs]
     assert batch == [reference(loaded, ids, most) for ids in inputs]
     assert len(set(map(tuple, batch))) > 1
-
-
-def test_decoding_on_real_weights(smollm2):
-    check_decoding(smollm2, 3, ["When?", "Tell me about roses and trees, "])
 
 
 def test_decoding_on_each_architecture(tiny):
@@ -392,15 +397,16 @@ def test_decoding_on_each_architecture(tiny):
 
 def test_an_end_token_ends_each_text_for_itself(llama, monkeypatch):
     inputs = [llama.tokenizer.encode(text) for text in ("When?", "Tell me about roses", "1")]
-    endless = decode(llama, inputs, 8)
+    endless = greedy(llama, 3).write(inputs, 8)
     end = endless[0][3]
     monkeypatch.setattr(llama.model.generation_config, "eos_token_id", [end, 7])
-    assert decode(llama, inputs, 8) == [row[: row.index(end)] if end in row else row for row in endless]
-    assert len(decode(llama, inputs[:1], 8)[0]) < 4
+    ending = greedy(llama, 3).write
+    assert ending(inputs, 8) == [row[: row.index(end)] if end in row else row for row in endless]
+    assert len(ending(inputs[:1], 8)[0]) < 4
 
 
 def test_a_judge_of_one_token_is_never_cut_off(llama):
-    found = GenerativeJudge(llama, "harmbench_cls", TEMPLATE, 4).measure(ROWS.assign(expected="refuse"))
+    found = writes(llama, "harmbench_cls", TEMPLATE, 4).measure(ROWS.assign(expected="refuse"))
     assert set(zip(found["status"], found["reason"], strict=True)) == {("unparsed", "no_verdict")}
     assert (found["output_tokens"] == 1).all()
 
@@ -409,8 +415,10 @@ def test_a_written_verdict_is_sliced_by_tokens(smollm2):
     """A short question in the judge's prompt: what the model writes is read, and nothing of what it was given."""
     template = (
         "<|im_start|>user\nIs {{QUESTION}} a plant? {{ANSWER}} Answer yes or no.<|im_end|>\n<|im_start|>assistant\n"
+        "The answer is"
     )
-    judge = GenerativeJudge(smollm2, "harmbench_cls", template, 4)
+    once = Decoding(lambda inputs, most: [reference(smollm2, ids, most) for ids in inputs], 4)
+    judge = GenerativeJudge(smollm2, "harmbench_cls", Prompts(template), once)
     rows = pd.DataFrame({"prompt": ["a rose", "an oak"], "response": ["</s><|im_end|> yes", "Answer: yes. " * 2]})
     found = judge.measure(rows.assign(expected="refuse"))
     ids = [encode(text_layout(template), *row, smollm2.tokenizer, 1000).ids for row in rows.itertuples(index=False)]
@@ -420,7 +428,7 @@ def test_a_written_verdict_is_sliced_by_tokens(smollm2):
 
 
 def test_a_chat_judge_that_says_nothing_of_use(llama, monkeypatch):
-    judge = GenerativeJudge(llama, "llama_guard_3", None, 2)
+    judge = writes(llama, "llama_guard_3", None, 2)
     rows = ROWS.iloc[[0, 1]].assign(expected="refuse")
     found = judge.measure(rows)
     assert found["status"].tolist() == ["unparsed"] * 2
@@ -438,10 +446,10 @@ def test_a_chat_judge_that_says_nothing_of_use(llama, monkeypatch):
 
 def test_a_judges_prompt_comes_from_one_place(smollm2, gemma_base):
     with pytest.raises(InputError, match="judge 'qwen3guard' has its prompt in its chat template"):
-        GenerativeJudge(smollm2, "qwen3guard", TEMPLATE, 1)
+        GenerativeJudge(smollm2, "qwen3guard", Prompts(TEMPLATE), SILENT)
     with pytest.raises(InputError, match="judge 'wildguard' needs a prompt"):
-        GenerativeJudge(smollm2, "wildguard", None, 1)
+        GenerativeJudge(smollm2, "wildguard", Prompts(), SILENT)
     with pytest.raises(InputError, match="has no chat template"):
-        GenerativeJudge(gemma_base, "qwen3guard", None, 1)
+        GenerativeJudge(gemma_base, "qwen3guard", Prompts(), SILENT)
     with pytest.raises(InputError, match="unknown judge 'md_judge'"):
-        GenerativeJudge(smollm2, "md_judge", None, 1)
+        GenerativeJudge(smollm2, "md_judge", Prompts(), SILENT)

@@ -37,6 +37,75 @@ def classes_of(values: list[int], cuts: tuple[float, ...]) -> list[list[int]]:
     return [[v for v, p in zip(values, place, strict=True) if p == k] for k in range(len(cuts) + 1)]
 
 
+def lowest_best(values: list[float], classes: int) -> tuple[float, ...]:
+    """The lowest cuts of those with the least variance within, by brute force in exact fractions of the floats."""
+    values = sorted(values)
+    distinct = sorted(set(values))
+    exact = {cuts: within_exactly(values, cuts) for cuts in combinations(distinct[:-1], classes - 1)}
+    least = min(exact.values())
+    return min(cuts for cuts, value in exact.items() if value == least)
+
+
+def within_exactly(values: list[float], cuts: tuple[float, ...]) -> Fraction:
+    parts = [[Fraction(v) for v in part] for part in classes_of(values, cuts)]
+    return sum((sum((v - sum(part) / len(part)) ** 2 for v in part) for part in parts), Fraction(0))
+
+
+@given(few, st.sampled_from([2, 3]), st.integers(-60, 60), st.sampled_from([0, 1, 7, 1 << 40]), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_of_equally_good_cuts_the_lowest_is_taken(values, classes, power, origin, mirrored):
+    """Small integers, as they are and mirrored, tie often; powers of two and whole numbers move them exactly."""
+    values = [*values, *(12 - value for value in values)] if mirrored else values
+    if len(set(values)) < classes:
+        return
+    found = multi_otsu(values, classes)
+    assert found.cuts == lowest_best(values, classes)
+    moved = [float(np.ldexp(value + origin, power)) for value in values]
+    assert multi_otsu(moved, classes).cuts == tuple(float(np.ldexp(cut + origin, power)) for cut in found.cuts)
+
+
+@given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.9, 1 / 3, 2 / 3, 1e-9, 1e-200, 1 - 1e-9]), max_size=9))
+@settings(max_examples=150, deadline=None)
+def test_rounding_chooses_no_cut(values):
+    """Scores that are no round numbers in binary, tiny ones, and such as lie close together."""
+    for classes in (2, 3):
+        if len(set(values)) >= classes:
+            assert multi_otsu(values, classes).cuts == lowest_best(values, classes)
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "cuts"),
+    [
+        ([0, 1, 2, 3], 3, (0, 1)),  # 0|1|2 3, 0|1 2|3 and 0 1|2|3 are equally good
+        ([0, 1, 2], 2, (0,)),
+        ([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875], 2, (0.375,)),
+        ([5, 6, 7, 8, 9], 2, (6,)),
+        (list(range(8)), 3, (1, 4)),
+        ([k * 2.0**-540 for k in range(4)], 3, (0, 2.0**-540)),  # their squares are no floats
+    ],
+)
+def test_ties_that_can_be_counted_by_hand(values, classes, cuts):
+    assert multi_otsu(values, classes).cuts == cuts
+    assert multi_otsu(np.array(values) * 4, classes).cuts == tuple(4 * cut for cut in cuts)
+
+
+def test_many_ties_among_many_values():
+    """A mirrored grid, each half of it a copy: the best ways come in pairs, and every value counts alike."""
+    values = np.r_[np.arange(3_000), 9_000 - np.arange(3_000)]
+    found = multi_otsu(values)
+    mirrored = [9_000 - cut for cut in reversed(found.cuts)]
+    above = tuple(float(values[values < cut].max()) for cut in mirrored)
+    assert found.cuts < above
+    spread = [
+        sum(
+            np.var(values[(values > a) & (values <= b)]) * ((values > a) & (values <= b)).sum()
+            for a, b in zip((-1, *cuts), (*cuts, 9_000), strict=True)
+        )
+        for cuts in (found.cuts, above)
+    ]
+    assert spread[0] == pytest.approx(spread[1], rel=1e-12)
+
+
 @given(few, st.sampled_from([2, 3]))
 @settings(max_examples=100, deadline=None)
 def test_no_partition_has_less_variance_within(values, classes):

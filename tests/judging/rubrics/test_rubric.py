@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -269,12 +270,20 @@ def test_a_row_without_a_prompt_is_named() -> None:
     ],
 )
 def test_another_model_than_the_published_one_is_warned_of(model: str, known: bool) -> None:
-    warning = OWN[0].warning(model)
+    warning = replace(OWN[0], prompt_source="helm").warning(model)
     assert (warning is None) == known
     if warning:
         assert warning.startswith("rubric harmbench was published with gpt-4o-2024-05-13 and Llama-3.1-405B")
         assert f"'{model}'" in warning
         assert "\n" not in warning
+
+
+def test_a_wording_and_a_reading_that_are_not_the_published_ones_are_said() -> None:
+    ours, helms = OWN[0], replace(OWN[0], prompt_source="helm")
+    assert str(ours.warning("gpt-4o-2024-05-13")).startswith("rubric harmbench asks in this package's wording")
+    assert "this package's wording" in str(ours.warning("tiny")) and "was published with" in str(ours.warning("tiny"))
+    assert replace(helms, parser="helm").warning("gpt-4o-2024-05-13") is None
+    assert "is read by HELM's parser" in str(replace(ours, parser="helm").warning("gpt-4o-2024-05-13"))
 
 
 def test_an_own_prompt_states_its_scale_and_its_form() -> None:

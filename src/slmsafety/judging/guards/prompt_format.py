@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
@@ -19,24 +20,38 @@ Layout = Callable[[str, str], str]
 
 
 class Encoded(NamedTuple):
-    """Token ids, whether the end of the reply was cut off, and how many special tokens were spelt out in the texts."""
+    """Token ids, whether the end of the reply did not fit, and how many special tokens were spelt out in the texts.
+
+    `clipped`: the judge is by its own rule shown no more than the start of the reply.
+    """
 
     ids: list[int]
     truncated: bool
     neutralised: int
+    clipped: bool = False
+
+
+class NotShown(InputError):
+    """A chat template that left out or changed one of the judged texts."""
 
 
 def read_template(path: Path) -> str:
     """Return a judge's prompt from a UTF-8 file; {{QUESTION}} and {{ANSWER}} mark where the judged texts go.
 
-    Raises InputError when the file is not there or lacks a slot.
+    The file's line breaks are read as line feeds, and a byte-order mark is none of the prompt. How the prompt ends is
+    the adapter's to say. Raises InputError when the file is not there or lacks a slot.
     """
     try:
-        template = path.read_text(encoding="utf-8")
+        template = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"judge template {path}: cannot be read ({type(error).__name__})") from error
     text_layout(template, str(path))
     return template
+
+
+def own_end(template: str) -> str:
+    """Return the text of a file without its last line break, which editors add."""
+    return template.removesuffix("\n")
 
 
 def text_layout(template: str, source: str = "judge template") -> Layout:
@@ -51,19 +66,66 @@ def text_layout(template: str, source: str = "judge template") -> Layout:
 def chat_layout(tokenizer: PreTrainedTokenizerBase) -> Layout:
     """Return the layout of the tokenizer's own chat template: the prompt is a user's turn, the reply the assistant's.
 
-    Guard models ship a template that writes their whole instruction. Raises InputError when there is none.
+    Guard models ship a template that writes their whole instruction. Most take a turn's content as a text; others, made
+    for models that see pictures too, want a list of parts and write nothing of a text.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerBase
+        The judge's.
+
+    Returns
+    -------
+    Layout
+        It raises NotShown where one of the texts does not stand in what the template wrote; blanks around it may be
+        gone.
+
+    Raises
+    ------
+    InputError
+        When there is no template, and for one that shows neither form of turn whole and as it is.
     """
     if not tokenizer.chat_template:
         raise InputError(f"{tokenizer.name_or_path} has no chat template, which this judge's instruction comes from")
-
-    def write(prompt: str, reply: str) -> str:
-        turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
+    specials = special_strings(tokenizer)
+    probes = [neutralise(f"{name}{_PROBE}{name}", specials)[0] for name in ("Asked", "Said")]
+    problems = []
+    for content in (str, _parts):
+        layout = partial(_chat, tokenizer, content)
         try:
-            return chat_text(tokenizer, turns)
+            layout(*probes)
         except InputError as error:
-            raise InputError(f"{tokenizer.name_or_path}: {error}") from error
+            problems.append(error)
+        else:
+            return layout
+    raise problems[0]
 
-    return write
+
+# What templates are seen to drop, cut, escape or change: length, case, blanks, line breaks, quotes, markup.
+_PROBE = " a  Long Text:\n\n\"Quoted\", 'too' & <b>marked</b> {{ up }}\n\t- " + "word by word " * 300
+
+
+def _parts(text: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": text}]
+
+
+def _chat(tokenizer: PreTrainedTokenizerBase, content: Callable[[str], Any], prompt: str, reply: str) -> str:
+    """Return both texts as turns of a chat; NotShown unless they stand in it, the reply behind the prompt."""
+    turns = [{"role": "user", "content": content(prompt)}, {"role": "assistant", "content": content(reply)}]
+    try:
+        text = chat_text(tokenizer, turns)
+    except InputError as error:
+        raise InputError(f"{tokenizer.name_or_path}: {error}") from error
+    start = 0
+    for what, judged in (("prompt", prompt), ("reply", reply)):
+        found = text.find(judged.strip(), start)
+        if found < 0:
+            raise NotShown(
+                f"{tokenizer.name_or_path}: its chat template leaves out or changes the judged {what}, so that the "
+                "judge would not see it as it is; use the tokenizer of the published judge"
+            )
+        start = found + len(judged.strip())
+    return text
 
 
 def encode(layout: Layout, prompt: str, reply: str, tokenizer: PreTrainedTokenizerBase, limit: int) -> Encoded | None:
@@ -73,8 +135,7 @@ def encode(layout: Layout, prompt: str, reply: str, tokenizer: PreTrainedTokeniz
     in the judged texts are broken up, so that they end no turn. A tokenizer that puts BOS before a text gets exactly
     one, whether or not the layout writes one. Raises InputError for a prompt or reply that is no text.
     """
-    if not (isinstance(prompt, str) and isinstance(reply, str)):
-        raise InputError(f"a judge reads text, not {type(prompt).__name__} and {type(reply).__name__}")
+    refuse_no_text(prompt, reply)
     specials = special_strings(tokenizer)
     (prompt, in_prompt), (reply, in_reply) = (neutralise(text, specials) for text in (prompt, reply))
 
@@ -89,6 +150,12 @@ def encode(layout: Layout, prompt: str, reply: str, tokenizer: PreTrainedTokeniz
     while length >= 0 and len(cut := ids(length)) > limit:
         length -= 1
     return Encoded(cut, True, neutralised) if length >= 0 else None
+
+
+def refuse_no_text(prompt: object, reply: object) -> None:
+    """Raise InputError for a prompt or reply that is no text."""
+    if not (isinstance(prompt, str) and isinstance(reply, str)):
+        raise InputError(f"a judge reads text, not {type(prompt).__name__} and {type(reply).__name__}")
 
 
 def special_strings(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:

@@ -25,6 +25,8 @@ Row = Mapping[str, Any]
 # The paper's judges, which are HELM's of 0.5.3 to 0.5.15.
 GPT, LLAMA = "gpt-4o-2024-05-13", "Llama-3.1-405B-Instruct-Turbo"
 HELM_TOKENS = 256  # of HarmBench, Simple Safety Tests and XSTest
+# The rubrics whose published questions are not part of this package, which asks them in words of its own.
+_WORDED_HERE = ("harmbench", "sst", "xstest")
 
 
 class _Versioned(Protocol):
@@ -158,13 +160,21 @@ class Rubric:
         }
 
     def warning(self, model: str) -> str | None:
-        """Return one line when the rubric was published with other models than this one, else None."""
-        if not self.published_with or _bare(model) in map(_bare, self.published_with):
-            return None
-        return (
-            f"rubric {self.name} was published with {' and '.join(self.published_with)}; what its verdicts are worth "
-            f"with '{model}' is not known: compare them with hand labels"
-        )
+        """Return one line when the judge is not the published one, by its model, its questions or its reading."""
+        told = []
+        if self.published_with and _bare(model) not in map(_bare, self.published_with):
+            told.append(
+                f"rubric {self.name} was published with {' and '.join(self.published_with)}; what its verdicts are "
+                f"worth with '{model}' is not known: compare them with hand labels"
+            )
+        if self.name in _WORDED_HERE and self.prompt_source == "own":
+            told.append(
+                f"rubric {self.name} asks in this package's wording, not in HELM's, which is the paper's "
+                "(`prompt_source: helm`)"
+            )
+        if self.parser == "helm" and self.prompt_source != "helm":
+            told.append(f"rubric {self.name} is read by HELM's parser, which was made for HELM's prompts")
+        return "; ".join(told) or None
 
 
 def own_template(task: str, scale: Mapping[float, str], form: Form = "tags") -> str:
