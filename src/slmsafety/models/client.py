@@ -39,8 +39,9 @@ def complete(
     endpoint : Endpoint
         The server and its limits.
     requests : iterable of Request or None
-        Pulled one by one, in the caller's thread, at most `endpoint.concurrency` ahead of those that are sent. None
-        says that nothing may be sent now: it is asked again when a call has ended, and not again when none is open.
+        Pulled one by one, in the caller's thread, at most 2 * `endpoint.concurrency` more than answers were taken by
+        the caller: as many wait as are under way. None says that nothing may be sent now: it is asked again when a call
+        has ended, and not again when none is open.
     toll : Toll or None, default None
         Who pays for attempts.
 
@@ -63,7 +64,6 @@ def complete(
         while stop is None:
             try:
                 calls.take(answers)
-                open_calls -= len(answers)
                 for request in islice(pending, 2 * places - open_calls):
                     if request is None:
                         break
@@ -72,6 +72,7 @@ def complete(
                 ended, answers = answers, []
                 if ended:
                     yield ended
+                    open_calls -= len(ended)
                 elif not open_calls:
                     break
                 elif calls.stop is None:
