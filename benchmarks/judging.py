@@ -3,8 +3,9 @@
     python benchmarks/judging.py
 
 Prints the share of the server's capacity that is used (by its places and by its rate limit), the client's processor
-time a call, the peak of memory with the study's 161,044 calls queued, the time to find a judged study judged, and what
-10,000 calls with faults on a tenth of them leave: every row once, and the calls billed.
+time a call, the peak of memory with the study's 161,044 calls queued, the share of the
+capacity that judging uses with its rows and a ledger of dollars on disk, the time to find a judged study judged, and
+what 10,000 calls with faults on a tenth of them leave: every row once, and the calls billed.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from pathlib import Path
 import pandas as pd
 from sizes import size_parser
 
-from slmsafety.judging.llm.cost import Budget
+from slmsafety.judging.llm.budget import Budget
+from slmsafety.judging.llm.cost import Price
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.answers import Completion
 from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.pipeline.spending import Ledger
 from slmsafety.records.schema import JUDGMENTS
 from slmsafety.records.store import Partition
 
@@ -54,6 +57,8 @@ def main() -> None:
         capacity(url, options.calls)
         limited(url, options.limited_seconds)
         queued(url, options.queued)
+        with tempfile.TemporaryDirectory() as scratch:
+            paid(url, Path(scratch), options.calls)
     with serving("--faults") as url, tempfile.TemporaryDirectory() as scratch:
         faults(url, Path(scratch), options.faulty)
 
@@ -89,17 +94,35 @@ def queued(url: str, calls: int) -> None:
     print(f"{calls} calls queued: peak of memory grew by {grown:.1f} MB")
 
 
+def paid(url: str, folder: Path, calls: int) -> None:
+    """Judging as a study does it: each attempt in a ledger on disk, and rows on disk before the next ones are made."""
+    judge = LlmJudge("tiny", build(RubricChoice("harmbench")), Endpoint(url, "tiny", concurrency=PLACES))
+    ledger = Ledger(folder / "spent")
+    price = Price.model_validate({"input": 2.5, "output": 10, "date": "2026-11-01"})
+    run = JudgeRun(judge, replies(calls), "j" * 12, Budget(price, 1e6, ledger))
+    seconds = written(run, Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm")))
+    ledger.close()
+    print(
+        f"judging with a ledger: {calls * LATENCY / PLACES / seconds:.1%} of the capacity, {run.statuses['ok']} verdicts"
+    )
+
+
+def written(run: JudgeRun, part: Partition) -> float:
+    """Return the seconds that a run takes whose rows are written as they come."""
+    started = time.perf_counter()
+    with part.writer() as writer:
+        for frame in run:
+            writer.append(frame)
+    return time.perf_counter() - started
+
+
 def faults(url: str, folder: Path, calls: int) -> None:
     """A tenth of the calls meets a 429, a 500, a cut connection or a broken body at its first try."""
     judge = LlmJudge("tiny", build(RubricChoice("harmbench")), Endpoint(url, "tiny", concurrency=PLACES))
     rows = replies(calls)
     part = Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm"))
     run = JudgeRun(judge, rows, "j" * 12, Budget(None))
-    started = time.perf_counter()
-    with part.writer() as writer:
-        for frame in run:
-            writer.append(frame)
-    seconds = time.perf_counter() - started
+    seconds = written(run, part)
     part.compact()
     found, counts = part.read(["status"]), told(url)
     once = found["instance_id"].is_unique and set(found["instance_id"]) == set(rows["instance_id"])

@@ -45,7 +45,7 @@ MODES = {"one process": (1, False), "two processes": (2, False), "batches": (1, 
 # Imports all that judging needs once, and forks a process for each command.
 FORKS = """
 import os, sys
-import openai, httpx
+import openai, httpx, torch
 import slmsafety.study
 from slmsafety.cli import main
 from slmsafety.judging.llm.batches import Batching
@@ -174,6 +174,7 @@ class Life:
         price = {"input": INPUT / 1000, "output": OUTPUT / 1000, "date": "2026-11-01"}
         judge |= {"price": price, "max_cost": 1000, "batch": self.batch}
         study = {"name": "killed", "kind": "imported", "judged_csv": "judged.csv", "judges": [judge]}
+        study["scores"] = {"higher": "safe"}
         (root / "params/killed.yaml").write_text(json.dumps({"study": study}))
         with (root / "judged.csv").open("w", newline="", encoding="utf-8") as handle:
             rows = csv.writer(handle)

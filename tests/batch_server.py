@@ -13,13 +13,17 @@ from servers import listening
 
 
 class BatchServer:
-    """Keeps files and batches; `answer` gives the text of a reply to a prompt. `polls` counts questions for a batch.
+    """Keeps files and batches; `answer` gives the text of a reply to a prompt, or (status, body).
+
+
 
     `plan` says of each new batch how many of its requests are done when it ends and with which status; without a plan
     all are, with "completed". `deaf` refuses to make batches, `mute` makes them and answers an error.
     """
 
-    def __init__(self, answer: Callable[[str], str], plan: list[tuple[int, str]] | None = None) -> None:
+    def __init__(
+        self, answer: Callable[[str], str | tuple[int, Any]], plan: list[tuple[int, str]] | None = None
+    ) -> None:
         self.answer, self.plan = answer, list(plan or [])
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
@@ -69,6 +73,9 @@ class BatchServer:
 
     def _answered(self, line: dict[str, Any]) -> dict[str, Any]:
         text = self.answer(line["body"]["messages"][-1]["content"])
+        if isinstance(text, tuple):
+            status, given = text
+            return {"custom_id": line["custom_id"], "response": {"status_code": status, "body": given}, "error": None}
         if text == "fail":
             return {"custom_id": line["custom_id"], "response": {"status_code": 500, "body": {}}, "error": None}
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}

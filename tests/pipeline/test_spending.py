@@ -86,11 +86,12 @@ def test_what_runs_before_the_ledger_have_noted_counts(tmp_path):
 
 def test_another_ledger_of_the_folder_sees_each_entry(ledger, tmp_path):
     other = Ledger(tmp_path / "spent")
-    assert ledger.reserve({"a.1": 60}, 100)
-    assert not other.reserve({"b.1": 60}, 100)
-    assert ledger.pay({"a.1": 20}) == 20
-    assert other.reserve({"b.1": 60}, 100)
-    assert not ledger.reserve({"a.2": 30}, 100)
+    ours, theirs = ledger.new_name(), other.new_name()
+    assert ledger.reserve({ours: 60}, 100)
+    assert not other.reserve({theirs: 60}, 100)
+    assert ledger.pay({ours: 20}) == 20
+    assert other.reserve({theirs: 60}, 100)
+    assert not ledger.reserve({ledger.new_name(): 30}, 100)
     assert (ledger.paid, ledger.reserved) == (20, 60)
     other.close()
 

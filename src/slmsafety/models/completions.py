@@ -103,7 +103,7 @@ def _of_choice(data: dict[str, Any], choice: dict[str, Any], attempts: int) -> C
         whole(refusal if refusal and not text else text),
         "length" if end == "length" else "stop",
         count(usage.get("prompt_tokens")),
-        count(usage.get("completion_tokens")),
+        _output_tokens(usage),
         _name(data.get("model")),
         _name(data.get("system_fingerprint")),
         attempts,
@@ -179,6 +179,12 @@ def _text(value: Any) -> str:
     parts = value if isinstance(value, list) else [value]
     texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
     return "".join(text for text in texts if isinstance(text, str))
+
+
+def _output_tokens(usage: dict[str, Any]) -> int | None:
+    """The tokens that were written, reasoning included, which some servers count in the total alone."""
+    given, written, total = (count(usage.get(key)) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    return written if given is None or written is None or total is None else max(written, total - given)
 
 
 def _reasoned(data: dict[str, Any]) -> int | None:

@@ -185,7 +185,8 @@ class Budget:
         """Count what was sent and never heard of at its most, and take back what was set aside and never sent."""
         for key in list(self._sent):
             self.ended(key, None)
-        self._account.pay(dict.fromkeys(self._waiting.values(), 0))
+        if self._waiting:
+            self._account.pay(dict.fromkeys(self._waiting.values(), 0))
         self._waiting.clear()
         self._sizes.clear()
 

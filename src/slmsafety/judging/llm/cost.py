@@ -18,7 +18,9 @@ Heard = Completion | Failure | Again | Halt | None
 
 # What tokenizers split a text into before they look anything up: an ending such as 's, a word, up to three digits or
 # marks, spaces beyond the one that belongs to a word, a line's end. A text of English has few more tokens than these.
-_PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)\b|[A-Za-z]{1,16}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,3}|  +|[^\S ]\s*")
+_PIECE = re.compile(
+    r"'(?:s|t|re|ve|m|ll|d)\b|[A-Za-z]{1,16}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,3}|  +|[^\S ]\s*|[\x00-\x1f\x7f]", re.ASCII
+)
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 # Bytes of UTF-8 a token, of what is not ASCII: two letters of Chinese, three of Russian.
 _FOREIGN_BYTES = 6
@@ -75,7 +77,7 @@ def count_tokens(text: str) -> int:
         Pieces of ASCII, and one for every 6 bytes of what is not; 0 for the empty text. Of the package's grading
         prompts that is .97 of GPT-2's tokens, of other languages less.
     """
-    pieces = sum(1 for _ in _PIECE.finditer(text))
+    pieces = len(_PIECE.findall(text))
     if text.isascii():
         return pieces
     foreign = (len(run.encode("utf-8", "surrogatepass")) for run in _FOREIGN.findall(text))

@@ -204,7 +204,7 @@ class JudgeRun:
         return row
 
     def _stop_where_wrong(self) -> None:
-        """Raise InputError where an answer has ended the run; all answers are rows by then, that one without a label."""
+        """Raise InputError where an answer has ended the run; all are rows by then, that one without a label."""
         if self._wrong is not None:
             raise self._wrong
 
