@@ -103,7 +103,8 @@ def paid(url: str, folder: Path, calls: int) -> None:
     seconds = written(run, Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm")))
     ledger.close()
     print(
-        f"judging with a ledger: {calls * LATENCY / PLACES / seconds:.1%} of the capacity, {run.statuses['ok']} verdicts"
+        f"judging with a ledger: {calls * LATENCY / PLACES / seconds:.1%} of the capacity, "
+        f"{run.statuses['ok']} verdicts"
     )
 
 
