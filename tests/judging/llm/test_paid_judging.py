@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from servers import CUT, HANG, Server, completion, failing, running
 
-from slmsafety.judging.llm.budget import Budget
+from slmsafety.judging.llm.budget import Account, Budget
 from slmsafety.judging.llm.cost import Price, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
@@ -97,14 +98,39 @@ def test_a_limit_is_used_to_95_percent_with_many_places_and_never_passed(faulty)
     assert budget.calls == sum(server.asked.values())
 
 
-def test_a_limit_that_lasts_for_all_rows_leaves_none_though_it_does_not_for_all_at_their_most():
-    """Calls whose retry there was no room for, while others were open, are made again."""
-    with running(Biller(3, latency=0.01)) as server:
-        budget = Budget(PRICE, 13 * most())
-        run = JudgeRun(judge(server.url), rows(16), "j" * 12, budget)
+def test_a_call_whose_retry_there_was_no_room_for_is_made_again():
+    """Its first attempt fails at once, while all that is left is set aside for three slower calls."""
+
+    def slow(path: str, body: dict[str, object]):
+        time.sleep(0.2)
+        return server.verdict(path, body)
+
+    def fault(prompt: str, attempt: int):
+        return failing(500, **{"retry-after": "0.01"}) if "id00000" in prompt and attempt == 1 else None
+
+    server = Biller()
+    server.answer, server.fault = slow, fault
+    with running(server):
+        budget = Budget(PRICE, 4.4 * most())
+        run = JudgeRun(judge(server.url), rows(8), "j" * 12, budget)
         found = judged(run)
-        assert server.billed <= budget.spent * (1 + 1e-9)
-    assert len(found) == 16 and not run.stopped and (found["status"] == "ok").all()
+    assert sorted(found["instance_id"]) == list(rows(8)["instance_id"]) and (found["status"] == "ok").all()
+    assert not run.stopped and budget.calls == 9
+
+
+def test_a_run_waits_for_what_another_process_may_leave(tmp_path):
+    other = Ledger(tmp_path)
+    name = other.new_name()
+    assert other.reserve({name: int(most() * 1e9)}, None, sent=True)
+    with running(Biller()) as server:
+        budget = Budget(PRICE, 1.5 * most(), Ledger(tmp_path))
+        timer = threading.Timer(0.5, other.pay, [{name: 1}])
+        timer.start()
+        run = JudgeRun(judge(server.url), rows(1), "j" * 12, budget)
+        assert len(judged(run)) == 1 and not run.stopped
+        timer.join()
+    budget.close()
+    other.close()
 
 
 @pytest.mark.parametrize(
@@ -134,11 +160,12 @@ def test_nothing_counts_where_no_connection_was_made():
 
 def test_what_a_run_that_is_left_has_sent_is_counted():
     with running(Biller(latency=0.05)) as server:
-        budget = Budget(PRICE)
+        account = Account()
+        budget = Budget(PRICE, account=account)
         frames = iter(JudgeRun(judge(server.url), rows(200), "j" * 12, budget))
         next(frames)
         frames.close()
-        assert server.billed <= budget.spent
+        assert server.billed <= budget.spent and account.reserved == 0
     assert budget.spent <= server.billed + PLACES * most()
 
 
