@@ -225,6 +225,15 @@ def system(**more):
         ),
         ({"judges": [{"name": "refusal_rules", "endpoint": "http://x/v1", "served": "m"}]}, "call this one otherwise"),
         ({"judges": [{**LLM, "max_cost": 5}]}, "has max_cost but no price"),
+        ({"judges": [{**LLM, "max_tokens": 0}]}, "max_tokens"),
+        ({"judges": [{**LLM, "token_key": "tokens"}]}, "token_key"),
+        ({"judges": [{**LLM, "temperature": 0.7}]}, "temperature"),
+        ({"judges": [{**LLM, "request": {"max_completion_tokens": 9}}]}, "give the judge itself 'token_key'"),
+        ({"models": [system(served_as="x")]}, "key 'served_as' belongs to endpoint"),
+        ({"models": [system(**AT, request={"temperature": 0.5})]}, "give it null, which sends no temperature"),
+        ({"models": [system(**AT, request={"max_completion_tokens": 9})]}, "give max_tokens: null beside it"),
+        ({"models": [system(**AT, request={"max_tokens": None})]}, "give it max_completion_tokens"),
+        ({"models": [system(**AT, request={"messages": None})]}, "key 'messages', which the study's own keys set"),
         ({"judges": [{**LLM, "timeout": 0}]}, "timeout"),
         ({"judges": [{**LLM, "retries": -1}]}, "retries"),
         ({"judges": [{**LLM, "retries": True}]}, "retries"),
@@ -452,6 +461,22 @@ def test_an_attempt_s_time_and_the_retries_reach_the_server(tmp_path):
     assert [(server.timeout, server.retries) for server in servers] == [(30, 0), (600, 5)]
     sources = [model.source(tmp_path) for model in params.models]
     assert [(source.timeout, source.retries) for source in sources] == [(2.5, 0), (600, 5)]
+
+
+def test_how_a_current_model_is_asked(tmp_path):
+    keys = {"max_tokens": 2000, "token_key": "max_completion_tokens", "temperature": None, "served_as": "some-other"}
+    judges = [LLM, {**LLM, "name": "reasons", **keys}]
+    request = {"temperature": None, "seed": None, "max_tokens": None, "max_completion_tokens": 4000}
+    models = [{"id": "mine", **AT, "request": request, "served_as": ["one", "any"]}, {"id": "theirs", **AT}]
+    params = load_params({**RUN, "models": models, "judges": judges})
+    assert load_params(params.model_dump(mode="json")) == params
+    plain, reasons = (judge.asking for judge in params.judges)
+    assert (plain.max_tokens, plain.token_key, plain.temperature) == (None, "max_tokens", 0)
+    assert (reasons.max_tokens, reasons.token_key, reasons.temperature) == (2000, "max_completion_tokens", None)
+    assert [judge.served_as for judge in params.judges] == [(), ("some-other",)]
+    assert params.judges[0].same_asking != params.judges[1].same_asking
+    assert [model.source(tmp_path).served_as for model in params.models] == [("one", "any"), ()]
+    assert params.models[0].request == request
 
 
 def test_several_systems_of_one_card():

@@ -59,6 +59,8 @@ class Connection(asyncio.Protocol):
         Done when the connection is closed.
     """
 
+    _transport: asyncio.Transport
+
     def __init__(self) -> None:
         self.usable, self.begun, self.since = False, False, 0.0
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -108,12 +108,16 @@ def word(text: str) -> str:
 
 
 def conceal(text: str, hidden: tuple[str, ...]) -> str:
-    """Return a server's sentence without keys, and without pieces of texts that it must not repeat."""
+    """Return a server's sentence without keys, and without pieces of texts that it must not repeat.
+
+    A hidden text is left out where it stands whole if it is one word, as a key is, and else in pieces of 24 characters:
+    the words of a short prompt may be the server's own, which say what went wrong.
+    """
     text = text[:_MOST]
     for secret in hidden:
-        if len(secret) >= _SHORTEST_SECRET:
+        if len(secret) >= _SHORTEST_SECRET and not re.search(r"\s", secret):
             text = text.replace(secret, "...")
-            text = _without_echo(text, secret)
+        text = _without_echo(text, secret)
     return _SECRETS.sub("...", text)
 
 
