@@ -102,8 +102,10 @@ def paid(url: str, folder: Path, calls: int) -> None:
     run = JudgeRun(judge, replies(calls), "j" * 12, Budget(price, 1e6, ledger))
     seconds = written(run, Partition(folder, JUDGMENTS, ("harmbench", "tiny", "slm")))
     ledger.close()
-    best = calls * LATENCY / PLACES
-    print(f"judging with a ledger: {best / seconds:.1%} of the capacity, {run.statuses['ok']} verdicts")
+    print(
+        f"judging with a ledger: {calls * LATENCY / PLACES / seconds:.1%} of the capacity, "
+        f"{run.statuses['ok']} verdicts"
+    )
 
 
 def written(run: JudgeRun, part: Partition) -> float:

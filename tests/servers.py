@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -176,9 +177,11 @@ class _Http(ThreadingHTTPServer):
 
 
 @contextmanager
-def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """The port on loopback at which the handler answers."""
+def listening(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The port on loopback at which the handler answers, encrypted where there is a context."""
     http = _Http(("127.0.0.1", 0), handler)
+    if tls is not None:
+        http.socket = tls.wrap_socket(http.socket, server_side=True)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -190,8 +193,8 @@ def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
 
 
 @contextmanager
-def running(server: Server) -> Iterator[Server]:
-    with listening(_handler(server)) as server.port:
+def running(server: Server, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    with listening(_handler(server), tls) as server.port:
         try:
             yield server
         finally:

@@ -382,14 +382,14 @@ def test_waits_between_attempts_grow() -> None:
     assert 0.36 < first < 0.7 and 0.74 < second < 1.3
 
 
-@pytest.mark.parametrize("limits", [{"requests_per_minute": 600}, {"tokens_per_minute": 600 * 5.0}])
+@pytest.mark.parametrize("limits", [{"requests_per_minute": 120}, {"tokens_per_minute": 120 * 13.0}])
 def test_limits_a_minute_hold_over_runs(limits: dict[str, float]) -> None:
     """As over the models and suites of a study, each of which is a run of its own."""
     with running(Server()) as server:
-        for i in range(4):
+        for i in range(3):
             ask(Endpoint(server.url, "tiny", **limits), [chat(f"p{i}")])
-    # The first call may have been half a gap late, and the server's clock is another one.
-    assert server.times[-1] - server.times[0] > 2 * 0.1
+    # The first call may have been half a gap late.
+    assert server.times[-1] - server.times[0] > 1.5 * 0.5 - 0.02
 
 
 def test_a_hold_back_holds_over_runs_and_ends_at_the_rate() -> None:

@@ -172,8 +172,8 @@ def test_the_noise_floor_draws_the_first_replies_again(root, whole):
 def verdict_or_seed(path: str, body: dict[str, Any]):
     """As a judge a verdict; as a model a reply that tells the seed it was asked with."""
     if body["model"] == "judge":
-        return completion("<reasoning>It says no.</reasoning>\n<score>1</score>")
-    return completion(f"seed {body['seed']}")
+        return completion("<reasoning>It says no.</reasoning>\n<score>1</score>", model="judge")
+    return completion(f"seed {body['seed']}", model="model")
 
 
 def test_an_endpoint_gets_a_request_a_sample_and_a_judge_a_call_a_reply(root, capsys):
@@ -184,8 +184,8 @@ def test_an_endpoint_gets_a_request_a_sample_and_a_judge_a_call_a_reply(root, ca
         return failing(400) if prompts[prompt] == 2 and len(prompts) == 1 else None
 
     with running(Server(verdict_or_seed, fault)) as server:
-        served = {"endpoint": server.url, "served": "tiny-1"}
-        judge = {"name": "llm", "endpoint": server.url, "served": "tiny-1", "rubric": "sst"}
+        served = {"endpoint": server.url, "served": "model"}
+        judge = {"name": "llm", "endpoint": server.url, "served": "judge", "rubric": "sst"}
         given = {**SMALL, "name": "served", "suites": SMALL["suites"][1:]}
         given |= {"models": [{"id": "mine", **served}], "judges": [judge]}
         given["generation"] = {**DRAWN, "concurrency": 1}

@@ -116,7 +116,11 @@ def test_what_two_processes_set_aside_never_passes_the_limit(tmp_path, ledger):
     finally:
         for writer in writers:
             writer.kill()
-    assert [path.suffix for path in (tmp_path / "spent").glob("*.lock")]
+    later = Ledger(tmp_path / "spent")
+    assert later.reserve({"later.1": 1}, None)
+    names = {path.stem for path in (tmp_path / "spent").glob("*.lock")}
+    assert names == {ledger.writer, later.writer}
+    later.close()
 
 
 def test_requests_of_batches_outlive_their_writer(tmp_path):

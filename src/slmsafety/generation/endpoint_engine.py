@@ -134,7 +134,7 @@ class EndpointRun:
 
     def _row(self, key: tuple[str, str, int], reply: Completion) -> dict[str, object]:
         """The row of a reply. One without a text is empty, unless it was cut, holds reasoning, or was withheld."""
-        meta = {
+        meta: dict[str, object] = {
             "fingerprint": reply.fingerprint,
             "served_model": reply.model,
             **({"refusal": True} if reply.refusal else {}),

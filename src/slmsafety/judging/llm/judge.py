@@ -165,7 +165,7 @@ class JudgeRun:
             before, unpaid = self.attempts, list[int]()
             with naming_keys(HINTS):
                 yield from self._round(waiting, unpaid)
-            if not unpaid and self._budget.others_work():
+            if waiting and not unpaid and self._budget.others_work():
                 time.sleep(_LOOK_AGAIN)
             elif self.attempts == before:
                 break
