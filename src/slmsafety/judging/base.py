@@ -46,7 +46,7 @@ class Judge(_Defined, Protocol):
         Parameters
         ----------
         rows : DataFrame
-            The text columns suite, instance_id, model, generation_id, prompt, meta (of the prompt, JSON), expected
+            The text columns suite, instance_id, model, generation_id, prompt, subcategory, meta (JSON), expected
             (refuse, answer), response (what is judged: the answer, or the whole reply) and finish_reason, and `sample`
             (int), which may be left out where it is 0. `judge_id`, where it is there, is the id of each judgment.
 

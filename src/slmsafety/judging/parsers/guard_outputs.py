@@ -249,7 +249,8 @@ NATIVE_JUDGES: dict[str, NativeJudge] = {
         form=_form(_WILD_FIELDS),
         end=_newline,
     ),
-    "llama_guard_3": NativeJudge("chat", 32, llama_guard_3),
+    # Version 2: before, templates that want parts (the 1B's) were rendered without the judged texts.
+    "llama_guard_3": NativeJudge("chat", 32, llama_guard_3, version=2),
     # Its published prompt ends right after [/INST], and replies are clipped (eval_utils.py, evaluate_completions.py).
     "harmbench_cls": NativeJudge("template", 1, harmbench_cls, {"yes": SAFE}, version=3, reply_tokens=512),
 }
