@@ -16,7 +16,6 @@ import csv
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -216,15 +215,10 @@ class Life:
         most = self.replies if self.batch else PLACES * self.world
         if not billed <= found.paid + found.sent:
             yield f"${billed / 1e9:.9f} billed, and the ledger says ${(found.paid + found.sent) / 1e9:.9f}"
-        if not found.paid <= billed + self.counted_lost():
+        if not found.paid <= billed + found.lost:
             yield f"${billed / 1e9:.9f} billed, and the ledger has ${found.paid / 1e9:.9f} without what was under way"
         if found.sent_calls > most:
             yield f"{found.sent_calls} calls under way, of {most} that there can be"
-
-    def counted_lost(self) -> int:
-        """What later runs have said that they count calls of killed ones at, in billionths, to the digits they give."""
-        said = re.findall(r"at their most expensive, \$([\d.]+)", self.commands.said())
-        return sum(round(float(dollars) * 1e9) + 50_000 for dollars in said)
 
     def ended(self, killed: bool) -> Iterator[str]:
         """Yield what is wrong with a study that is judged to its end."""
@@ -234,7 +228,7 @@ class Life:
             yield f"{len(rows)} verdicts on {self.replies} replies: {rows['status'].value_counts().to_dict()}"
         if found.sent or found.unsent:
             yield f"{found.sent_calls} calls are still open"
-        if not state["billed"] <= found.paid <= state["billed"] + self.counted_lost():
+        if not state["billed"] <= found.paid <= state["billed"] + found.lost:
             yield f"${state['billed'] / 1e9:.9f} billed, and the ledger says ${found.paid / 1e9:.9f}"
         if not killed and found.paid != state["billed"]:
             yield f"the ledger is {found.paid - state['billed']} billionths off the bill"

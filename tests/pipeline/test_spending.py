@@ -110,7 +110,7 @@ def test_what_two_processes_set_aside_never_passes_the_limit(tmp_path, ledger):
         assert look(tmp_path / "spent") == Standing(25, 30, 30, 1)
         assert not ledger.others_work()
         assert ledger.lost() == (1, 30) and ledger.lost() == (0, 0)
-        assert look(tmp_path / "spent") == Standing(55, 0, 0, 0)
+        assert look(tmp_path / "spent") == Standing(55, 0, 0, 0, 30)
         assert ledger.reserve({"mine.1": 45}, 100)
         assert writers[1].tell("reserve 9 1") == "False"
     finally:

@@ -19,7 +19,7 @@ from slmsafety.judging.llm.budget import NANO, Account
 from slmsafety.records.files import naming, sync_folder, try_lock
 
 _NAME = "ledger"
-_HEAD = b"# billionths of a dollar: open CALL MOST, sent CALL 0, paid CALL COST\n"
+_HEAD = b"# billionths of a dollar: open CALL MOST, sent CALL 0, paid CALL COST, lost CALL COST (of a killed process)\n"
 # Seconds after which what was written is on disk at the latest; an answer waits for it, a call that is sent does not.
 _SYNC_EVERY = 0.05
 
@@ -33,12 +33,15 @@ class Standing(NamedTuple):
         What ended calls have cost, and the most that open ones can: sent (those of batches too), or not sent yet.
     sent_calls : int
         How many are sent and open.
+    lost : int
+        What of the paid are calls of killed processes, counted at the most they could be.
     """
 
     paid: int
     sent: int
     unsent: int
     sent_calls: int
+    lost: int = 0
 
 
 class Ledger(Account):
@@ -131,7 +134,7 @@ class Ledger(Account):
             self._locked = False
             self._take_in(file)
         sent = [cost for name, cost in self._open.items() if name in self._sent or "/" in name]
-        return Standing(self.paid, sum(sent), self.reserved - sum(sent), len(sent))
+        return Standing(self.paid, sum(sent), self.reserved - sum(sent), len(sent), self.lost_cost)
 
     def _opened(self) -> IO[bytes]:
         if self._file is None:
@@ -170,7 +173,7 @@ class Ledger(Account):
             costs = {name: self._open[name] if name in self._sent else 0 for name in names}
             sent = sum(name in self._sent for name in names)
             self._lost = (self._lost[0] + sent, self._lost[1] + sum(costs.values()))
-            self.pay(costs)
+            self._write([("lost", name, cost) for name, cost in costs.items()])
         return [name for names in writers.values() for name in names]
 
     def _killed(self, writer: str) -> bool:
@@ -199,13 +202,13 @@ class Ledger(Account):
                 continue
             try:
                 what, name, cost = line.decode("ascii").split(" ")
-                if what not in ("open", "sent", "paid") or int(cost) < 0:
+                if what not in ("open", "sent", "paid", "lost") or int(cost) < 0:
                     raise ValueError
                 self._apply(what, name, int(cost))
             except (ValueError, KeyError) as error:
                 raise InputError(
                     f"{self._path}: '{cut(line.decode('ascii', 'replace'))}' is no entry that can stand here (open, "
-                    "sent or paid, a call and billionths of a dollar); remove the line, or the file to begin anew"
+                    "sent, paid or lost, a call and billionths of a dollar); remove the line, or the file to begin anew"
                 ) from error
 
     def _write(self, entries: list[tuple[str, str, int]]) -> None:

@@ -273,7 +273,7 @@ def test_a_batch_is_counted_once_though_it_is_taken_in_twice(tmp_path):
         assert len(judged(batches(server.url, tmp_path / "notes", ["none"] * 3, again))) == 3
         again.close()
         assert len(server.asked()) == 3
-    assert look(tmp_path / "spent") == (spent, 0, 0, 0) and spent > 0
+    assert look(tmp_path / "spent") == (spent, 0, 0, 0, 0) and spent > 0
 
 
 def test_a_batch_that_no_one_got_to_costs_nothing(tmp_path):

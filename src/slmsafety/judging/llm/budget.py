@@ -29,7 +29,7 @@ class Account:
     def __init__(self) -> None:
         """Start with nothing spent."""
         self.writer = uuid.uuid4().hex[:12]
-        self.paid = self.reserved = 0
+        self.paid = self.reserved = self.lost_cost = 0
         self._open: dict[str, int] = {}
         self._sent: set[str] = set()
         self._batched: set[str] = set()  # every request of a batch that was ever set aside
@@ -116,6 +116,7 @@ class Account:
             self.reserved -= self._open.pop(name)
             self._sent.discard(name)
             self.paid += cost
+            self.lost_cost += cost if what == "lost" else 0
 
 
 class Budget:
