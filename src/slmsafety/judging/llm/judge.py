@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -29,6 +30,8 @@ from slmsafety.models.served import other_model, takes
 from slmsafety.models.server_words import conceal
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed, with_sample
 
+# Rows are read so many at a time, and so many times as many are kept at hand: one by one takes a millisecond each.
+_CHUNK, _CHUNKS = 128, 8
 # Seconds between two looks at whether calls of other processes have left room for more.
 _LOOK_AGAIN = 0.2
 # A request that the judge's server will not take is no error of the line: to send it again would change nothing.
@@ -152,6 +155,7 @@ class JudgeRun:
         self.stopped = False
         self._wrong: InputError | None = None
         self._judge, self._rows, self._budget = judge, filed(rows, judge_id), budget
+        self._chunk = lru_cache(maxsize=_CHUNKS)(self._read_chunk)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield frames of the judgments table as calls end; raises InputError as `models.client.complete` does, and
@@ -209,7 +213,11 @@ class JudgeRun:
             raise self._wrong
 
     def _of(self, index: int) -> dict[str, Any]:
-        return {str(key): value for key, value in self._rows.iloc[index].to_dict().items()}
+        return self._chunk(index // _CHUNK)[index % _CHUNK]
+
+    def _read_chunk(self, number: int) -> list[dict[str, Any]]:
+        records: list[dict[str, Any]] = self._rows.iloc[number * _CHUNK : (number + 1) * _CHUNK].to_dict("records")
+        return records
 
 
 def _unpaid(answer: Completion | Failure) -> bool:
