@@ -216,8 +216,9 @@ class JudgeRun:
         return self._chunk(index // _CHUNK)[index % _CHUNK]
 
     def _read_chunk(self, number: int) -> list[dict[str, Any]]:
-        records: list[dict[str, Any]] = self._rows.iloc[number * _CHUNK : (number + 1) * _CHUNK].to_dict("records")
-        return records
+        rows = self._rows.iloc[number * _CHUNK : (number + 1) * _CHUNK]
+        names = [str(name) for name in rows]
+        return [dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False, name=None)]
 
 
 def _unpaid(answer: Completion | Failure) -> bool:
