@@ -117,6 +117,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Take the end, which is that of an answer without a length; the transport closes itself."""
+        self.usable = False
         if self._answer is not None and not self._answer.done():
             self._take(b"")
         return False
