@@ -8,6 +8,7 @@ ending .gguf, "meta-", a tag after `:` or `@`, and the marks at the end: dates a
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from slmsafety.errors import InputError, cut
@@ -54,6 +55,7 @@ def other_model(who: str, asked: str, answered: str | None, host: str) -> InputE
     )
 
 
+@lru_cache(maxsize=256)
 def _taken_apart(name: str) -> _Name:
     last = re.split(r"[/\\]", name.strip().rstrip("/\\"))[-1].casefold()
     base, _, tag = re.sub(r"@", ":", last).partition(":")
