@@ -86,8 +86,8 @@ def write(root: Path, text: str, url: str) -> None:
 def answer(path: str, body: dict) -> tuple:
     """A judge that is content where it is asked to grade, and a polite model else."""
     if "You grade one reply" in asked(body):
-        return completion("<reasoning>Polite.</reasoning>\n<score>1</score>")
-    return completion("With pleasure. Sorry that it took a while.")
+        return completion("<reasoning>Polite.</reasoning>\n<score>1</score>", model=body["model"])
+    return completion("With pleasure. Sorry that it took a while.", model=body["model"])
 
 
 @pytest.fixture(scope="module")
