@@ -4,6 +4,9 @@ import asyncio
 import gzip
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator
@@ -134,6 +137,23 @@ def test_a_server_without_key_does_not_get_another_ones(monkeypatch: pytest.Monk
     assert server.keys == {"Bearer none"}
 
 
+def test_whom_a_call_is_billed_to_goes_with_a_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_ORG_ID", " org-mine ")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-mine")
+    with running(Server()) as server:
+        ask(Endpoint(server.url, "tiny", "TEST_KEY"), chats(1))
+        ask(Endpoint(server.url, "tiny"), chats(1))
+        monkeypatch.delenv("OPENAI_PROJECT_ID")
+        ask(Endpoint(server.url, "tiny", "TEST_KEY"), chats(1))
+        monkeypatch.setenv("OPENAI_ORG_ID", "org\nmine")
+        with pytest.raises(InputError, match="OPENAI_ORG_ID holds characters that no id has"):
+            ask(Endpoint(server.url, "tiny", "TEST_KEY"), chats(1))
+    names = ("openai-organization", "openai-project")
+    sent = [{name: head[name] for name in names if name in head} for head in server.heads]
+    assert sent == [dict(zip(names, ("org-mine", "proj-mine"), strict=True)), {}, {"openai-organization": "org-mine"}]
+
+
 def test_requests_are_pulled_as_places_get_free() -> None:
     pulled = []
 
@@ -199,6 +219,37 @@ def test_ctrl_c_loses_no_finished_answer() -> None:
         for ended in complete(Endpoint(server.url, "tiny", concurrency=4), requests()):
             answers += [key for key, _ in ended]
     assert sorted(answers) == ["p0", "p1", "p2", "p3"] and sum(server.asked.values()) == 4
+
+
+UNFINISHED = """
+import sys
+from slmsafety.models.client import Endpoint, Request, complete
+requests = (Request(i, {"prompt": f"p{i}"}) for i in range(40))
+answers = complete(Endpoint(sys.argv[1], "tiny", concurrency=2), requests)
+print(len(next(answers)) > 0)
+"""
+
+
+def test_a_script_that_leaves_a_run_unfinished_ends() -> None:
+    """The iterator lives until the interpreter goes, when no thread answers any more."""
+    with running(Server(latency=0.01)) as server:
+        ended = subprocess.run([sys.executable, "-c", UNFINISHED, server.url], timeout=20, capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"True\n", b"")
+
+
+class OtherLoops(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        raise TypeError("a loop of another make")
+
+
+def test_another_policy_of_event_loops_does_not_matter() -> None:
+    """As that of uvloop, whose connections take other arguments."""
+    asyncio.set_event_loop_policy(OtherLoops())
+    try:
+        with running(Server()) as server:
+            assert len(ask(Endpoint(server.url, "tiny"), chats(1))) == 1
+    finally:
+        asyncio.set_event_loop_policy(None)
 
 
 def test_inside_a_running_event_loop() -> None:
@@ -474,6 +525,24 @@ def test_calls_that_found_no_server_are_told_as_unsent() -> None:
     with pytest.raises(InputError, match="answered none of 1 calls, the last one ended by connection"):
         paid(server, purse, chats(1), retries=1)
     assert purse.notes == [("p0", "attempt"), ("p0", "unsent")] * 2
+
+
+def test_a_connection_that_never_came_is_told_as_unsent() -> None:
+    """A host whose queue of connections is full; the time of an attempt is shorter than that of a connection."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        purse = Purse()
+        endpoint = Endpoint(f"http://127.0.0.1:{full.getsockname()[1]}/v1", "tiny", timeout=0.2, retries=0)
+        with pytest.raises(InputError, match="the last one ended by timeout"):
+            list(complete(endpoint, chats(1), purse))
+        for each in waiting:
+            each.close()
+    assert purse.notes == [("p0", "attempt"), ("p0", "unsent")]
 
 
 def test_a_call_that_is_given_up_is_told_too() -> None:

@@ -7,6 +7,7 @@ notebook alike. A place whose call has ended takes the next request from a short
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -151,7 +152,8 @@ class _Calls:
         self._waiting: deque[Request] = deque()
         self._more, self._idle = asyncio.Event(), 0
         self._workers: list[asyncio.Task[None]] = []
-        self._loop = asyncio.new_event_loop()
+        # Not the policy's: uvloop, for one, knows no delay between a host's addresses.
+        self._loop = asyncio.SelectorEventLoop()
         self._thread = Thread(target=self._loop.run_forever, name=f"calls to {endpoint.host}", daemon=True)
 
     def __enter__(self) -> _Calls:
@@ -160,6 +162,8 @@ class _Calls:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if sys.is_finalizing():  # the thread stands still then, and would never answer
+            return
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
