@@ -32,6 +32,10 @@ def no_proxy_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"ALL_PROXY": "http://p", "NO_PROXY": "a.example, models.example"}, SAFE, None),
         ({"ALL_PROXY": "http://p", "NO_PROXY": ".example"}, SAFE, None),
         ({"ALL_PROXY": "http://p", "NO_PROXY": "*"}, SAFE, None),
+        ({"ALL_PROXY": "http://p", "NO_PROXY": "a.example,::1"}, "http://[::1]:8000/v1", None),
+        ({"ALL_PROXY": "http://p", "NO_PROXY": "[::1]"}, "http://[::1]:8000/v1", None),
+        ({"ALL_PROXY": "http://p", "NO_PROXY": "models.example:8000"}, PLAIN, None),
+        ({"ALL_PROXY": "http://p", "NO_PROXY": "::1"}, "http://[::2]:8000/v1", Proxy("p", 80, False, {})),
     ],
 )
 def test_the_environment_names_the_proxy(

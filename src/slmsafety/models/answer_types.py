@@ -68,8 +68,8 @@ class Again(NamedTuple):
 
 
 class Halt(NamedTuple):
-    """An answer that every other request would get too: wrong_key, no_right, no_credit, unknown_model, wrong_address,
-    refused_parameter."""
+    """An answer that every other request would get too: wrong_key, no_right, proxy, no_credit, unknown_model,
+    wrong_address, refused_parameter."""
 
     reason: str
     said: str | None = None
@@ -88,6 +88,7 @@ class Halted(InputError):
 _WRONG = {
     "wrong_key": "does not take {key}",
     "no_right": "does not let {key} use the model '{model}'",
+    "proxy": "a proxy on the way (HTTP_PROXY, ALL_PROXY) asks for a user and a password, or does not take those it has",
     "no_credit": "no credit is left for {key}",
     "unknown_model": "does not know the model '{model}', or the address",
     "wrong_address": "answers nothing at this address; the base URL should end where /chat/completions begins",

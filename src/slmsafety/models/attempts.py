@@ -9,13 +9,14 @@ from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from slmsafety.errors import InputError
 from slmsafety.models.answers import Again, Completion, Failure, Halt, Halted, read
 from slmsafety.models.connection import Heard, Unheard
 from slmsafety.models.endpoint import NO_KEY, Endpoint, api_key
 from slmsafety.models.pace import Turns
 from slmsafety.models.posts import Posts
 
-# Seconds: a server that names a longer wait is not asked again; the first wait without a word, which doubles; its most.
+# Seconds: a server that names a longer wait ends the run; the first wait without a word, which doubles; its most.
 _LONGEST_WAIT, _FIRST_WAIT, _MOST_WAIT = 120.0, 0.5, 8.0
 # Characters a token, as rate limits count.
 _CHARACTERS = 4
@@ -65,7 +66,8 @@ class Attempts:
         await self._posts.close()
 
     async def answer(self, request: Request) -> Completion | Failure:
-        """Return how a request ended; raises Halted where the next one would end alike."""
+        """Return how a request ended; raises Halted where the next one would end alike, and InputError where the server
+        asks for a wait that is too long."""
         call = _Call(request, self._endpoint.model)
         spare = 1  # one more attempt for a connection that the server had left
         while True:
@@ -86,9 +88,16 @@ class Attempts:
                 raise Halted(heard, self._endpoint.host, self._endpoint.model, self._endpoint.api_key_env)
             if not isinstance(heard, Again):
                 return heard
-            if call.attempts > self._endpoint.retries + 1 - spare or (heard.wait or 0) > _LONGEST_WAIT:
+            if heard.wait is not None and heard.wait > _LONGEST_WAIT:
+                raise self._too_long(heard, heard.wait)
+            if call.attempts > self._endpoint.retries + 1 - spare:
                 return Failure(heard.reason, call.attempts, heard.said)
             await asyncio.sleep(_wait(heard, call.attempts))
+
+    def _too_long(self, heard: Again, wait: float) -> InputError:
+        why = f"{heard.reason}: {heard.said}" if heard.said else heard.reason
+        host = self._endpoint.host
+        return InputError(f"{host} asks to wait {wait:,.0f} seconds ({why}); what is left is for a later run")
 
     async def _paid(self, call: _Call) -> Completion | Failure | Again | Halt:
         """Make one attempt, and tell how it ended before its answer is used; raises Unheard."""
@@ -111,8 +120,8 @@ class Attempts:
             took = (answer.input_tokens or 0) + (answer.output_tokens or 0)
             # No text has more tokens than bytes; a count above that is no count.
             self._turns.correct(call.tokens, min(took, len(call.data) + len(heard.body) + call.tokens))
-        elif isinstance(answer, Again) and answer.reason == "rate_limit" and answer.wait:
-            self._turns.hold(min(answer.wait, _LONGEST_WAIT))
+        elif isinstance(answer, Again) and answer.reason == "rate_limit" and 0 < (answer.wait or 0) <= _LONGEST_WAIT:
+            self._turns.hold(answer.wait or 0)
         return answer
 
 

@@ -7,6 +7,7 @@ notebook alike. A place whose call has ended takes the next request from a short
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -26,6 +27,9 @@ _GATHER = 0.01
 _UNHEARD = ("connection", "timeout")
 # Failures that a server which works for no request would give, besides any HTTP status.
 _OF_THE_SERVER = (*_UNHEARD, "rate_limit", "malformed", "redirect", "body_too_large")
+# Those among them that a server gives to one request after a reply to another, if not to many in a row.
+_FORBIDDEN = "http_403"
+_LATER = ("connection", "rate_limit", _FORBIDDEN)
 
 Answer = tuple[Any, Completion | Failure]
 
@@ -54,8 +58,9 @@ def complete(
     Raises
     ------
     InputError
-        When the server refuses the key, does not know the model, has no credit left, or never answers. On this and on
-        Ctrl-C open calls are cancelled, and the answers so far are yielded first.
+        When the server refuses the key, does not know the model, has no credit left, asks for a wait of more than two
+        minutes, or never answers. On this and on Ctrl-C open calls are cancelled, and the answers so far are yielded
+        first.
     """
     pending, places = iter(requests), endpoint.concurrency
     answers: list[Answer] = []
@@ -91,7 +96,7 @@ def complete(
 
 class _FailureCounter:
     """Counts consecutive failures that say something of the server: before the first reply most of them, afterwards
-    connection errors alone."""
+    connection errors, rate limits and bare refusals alone."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         """Start without a reply."""
@@ -105,7 +110,7 @@ class _FailureCounter:
             return None
         if not isinstance(answer, Failure) or not _of_the_server(answer.reason):
             self._answered, self._failed = True, 0
-        elif self._answered and answer.reason != "connection":
+        elif self._answered and answer.reason not in _LATER:
             self._failed = 0
         else:
             self._failed, self._last = self._failed + 1, answer
@@ -116,14 +121,16 @@ class _FailureCounter:
         return None
 
     def silent(self) -> InputError | None:
-        """Return the error of a run in which nothing came from the server."""
-        if self._answered or self._last.reason not in _UNHEARD:
+        """Return the error of a run in which nothing came from the server, or nothing but a refusal."""
+        if self._answered or self._last.reason not in (*_UNHEARD, _FORBIDDEN):
             return None
         return InputError(f"{self._host} answered none of {self._failed} calls, the last one ended by {self._ended}")
 
     @property
     def _ended(self) -> str:
-        return f"{self._last.reason} ({self._last.said})" if self._last.said else self._last.reason
+        ended = f"{self._last.reason} ({self._last.said})" if self._last.said else self._last.reason
+        why = "; the key may have no right to the model, or a firewall on the way may stop what is asked"
+        return f"{ended}{why}" if self._last.reason == _FORBIDDEN else ended
 
 
 def _of_the_server(reason: str) -> bool:
@@ -151,7 +158,8 @@ class _Calls:
         self._waiting: deque[Request] = deque()
         self._more, self._idle = asyncio.Event(), 0
         self._workers: list[asyncio.Task[None]] = []
-        self._loop = asyncio.new_event_loop()
+        # Not the policy's: uvloop, for one, knows no delay between a host's addresses.
+        self._loop = asyncio.SelectorEventLoop()
         self._thread = Thread(target=self._loop.run_forever, name=f"calls to {endpoint.host}", daemon=True)
 
     def __enter__(self) -> _Calls:
@@ -160,6 +168,8 @@ class _Calls:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if sys.is_finalizing():  # the thread stands still then, and would never answer
+            return
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -5,7 +5,7 @@ but for a mark that goes together with the letters behind it, an apostrophe with
 counted, nor are words that are not all ASCII. A server that counts fewer tokens than 7 for 10 pieces, and than one for
 five characters, has not read all: tokenizers whose tokens span several words need more than that too. It is a lower
 bound: it sees a prompt in English that lost 45 % of its tokens, not one that lost its last lines, and nothing of a text
-in another script.
+in another script. A server that leaves a cached part out of its count without saying so looks like one that cut.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from slmsafety import __version__
+from slmsafety.errors import InputError
 from slmsafety.models.connection import Connection, Heard, Unheard
-from slmsafety.models.endpoint import Endpoint
+from slmsafety.models.endpoint import NO_KEY, Endpoint
 from slmsafety.models.proxies import proxy_of
 
 # Seconds within which a server must take a connection.
@@ -24,6 +25,8 @@ _KEPT = 4.0
 _CLOSE = 1.0
 # Seconds after which the next address of a host is tried beside the first.
 _NEXT_ADDRESS = 0.25
+# Whom a call is billed to, where a key belongs to several.
+_ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 
 
 class Posts:
@@ -45,6 +48,7 @@ class Posts:
             "Authorization": f"Bearer {key}",
             "Content-Type": "application/json",
             "User-Agent": f"slmsafety/{__version__}",
+            **({} if key == NO_KEY else _account()),
             **(self._proxy.headers if self._proxy and forwarded else {}),
         }
         self._open: set[Connection] = set()
@@ -52,6 +56,7 @@ class Posts:
 
     async def send(self, path: str, body: bytes) -> Heard:
         """Return the answer to a request at a path below the base URL; raises Unheard."""
+        connection: Connection | None = None
         try:
             async with asyncio.timeout(self._seconds):
                 kept = self._kept()
@@ -62,7 +67,7 @@ class Posts:
                     unheard.stale = kept is not None and not connection.begun
                     raise
         except TimeoutError:
-            raise Unheard("timeout") from None
+            raise Unheard("timeout", unsent=connection is None) from None
         if connection.usable:
             self._unused.append(connection)
         return heard
@@ -86,7 +91,7 @@ class Posts:
 
     async def _connect(self) -> Connection:
         try:
-            async with asyncio.timeout(min(_CONNECT, self._seconds)):
+            async with asyncio.timeout(_CONNECT):
                 return await self._reach()
         except TimeoutError:
             raise Unheard("timeout", unsent=True) from None
@@ -117,6 +122,15 @@ class Posts:
                 raise Unheard("connection", unsent=True, said=f"the proxy answers HTTP {heard.status}")
             await connection.start_tls(self._trusted, self._host)
         return connection
+
+
+def _account() -> dict[str, str]:
+    """Return the headers of whom a call is billed to; InputError for a variable that holds what can be no id."""
+    named = {header: os.environ.get(variable, "").strip() for header, variable in _ACCOUNT.items()}
+    for header, value in named.items():
+        if not (value.isascii() and value.isprintable()):
+            raise InputError(f"the environment variable {_ACCOUNT[header]} holds characters that no id has")
+    return {header: value for header, value in named.items() if value}
 
 
 def _is_address(host: str) -> bool:

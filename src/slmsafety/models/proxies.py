@@ -23,7 +23,8 @@ def proxy_of(url: SplitResult) -> Proxy | None:
     """Return the proxy on the way to a URL, or None; InputError for one that cannot be used, without its password."""
     named = getproxies()
     proxy = named.get(url.scheme) or named.get("all")
-    if not proxy or proxy_bypass(url.netloc.rpartition("@")[2]):
+    names = url.netloc.rpartition("@")[2], url.hostname or ""  # with a port; and an address of IPv6 without brackets
+    if not proxy or any(map(proxy_bypass, names)):
         return None
     try:
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")

@@ -14,7 +14,7 @@ from slmsafety.models.server_words import Told, kept
 
 _AGAIN = (408, 409, 423, 424, 425, 429)
 _HALTS = {
-    **{401: "wrong_key", 407: "wrong_key", 402: "no_credit", 403: "no_right", 404: "unknown_model"},
+    **{401: "wrong_key", 407: "proxy", 402: "no_credit", 403: "no_right", 404: "unknown_model"},
     **{405: "wrong_address", 410: "unknown_model", 415: "wrong_address"},
 }
 # Statuses that tell nothing of what is wrong with a request, under which servers' words count.
@@ -131,7 +131,7 @@ def error(status: int, told: Told, wait: float | None, attempts: int) -> Failure
         return Halt(kind, _with_parameter(said, told) if kind == _REFUSED_PARAMETER.reason else said)
     if status in _AGAIN or status >= 500:
         return Again("rate_limit" if status == 429 else f"http_{status}", said, told.wait if wait is None else wait)
-    if status in _HALTS and not (status == 403 and told.page):  # a firewall's page is about the text that was sent
+    if status in _HALTS and not (status == 403 and _can_be_of_the_text(told)):
         return Halt(_HALTS[status], said)
     if 300 <= status < 400:
         return Halt("wrong_address", said)
@@ -162,6 +162,12 @@ def _by_parameter(status: int, told: Told) -> str | None:
     if status not in (400, 422) or not name or name in _ASKED:
         return None
     return _UNKNOWN_MODEL.reason if name == "model" else _REFUSED_PARAMETER.reason
+
+
+def _can_be_of_the_text(told: Told) -> bool:
+    """Whether a 403 says nothing of the key: firewalls and gateways send such for what stands in one request."""
+    named = any(re.search("[A-Za-z]", code) and code.lower() != "forbidden" for code in told.codes)
+    return told.page or not (named or _OF_ACCOUNT.search(told.sentence))
 
 
 def _with_parameter(said: str | None, told: Told) -> str | None:
