@@ -294,6 +294,7 @@ class Study:
             return published.printed("table_a2_models")
         ids = sorted(self.table("judgments", ["judge"])["model"].unique())
         cards = named_cards(self.params.models).reindex(ids).rename_axis("id").reset_index()
+        cards["card"] = cards["card"].fillna(cards["id"])  # a model without a card is one of its own
         columns = ["id", "card", "name", "year", "params_m", "context", "base_or_tuned", "layers", "heads", "kv_heads"]
         return cards[[*columns, "hidden", "ffn", "vocab", "norm", "position", "attention", "activation", "note"]]
 
