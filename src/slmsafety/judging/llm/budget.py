@@ -139,9 +139,10 @@ class Budget:
         self._account, self._say = account or Account(), say
         self._limit = None if limit is None else int(limit * NANO)
         self._sizes: dict[Hashable, Size] = {}
-        self._waiting: dict[Hashable, str] = {}  # set aside and not sent yet
+        self._waiting: dict[Hashable, tuple[str, int]] = {}  # set aside at so much, and not sent yet
         self._sent: dict[Hashable, str] = {}
         self._stretch, self._told = 1.0, False
+        self._heard = False
 
     @property
     def spent(self) -> float:
@@ -153,26 +154,38 @@ class Budget:
         """The dollars of the calls of this budget that have ended."""
         return self._spent / NANO
 
+    @property
+    def unsure(self) -> bool:
+        """Whether no completion has said yet what a call takes, by which a limit is kept: few may be under way then."""
+        return self.price is not None and self._limit is not None and not self._heard
+
     def reserve(self, key: Hashable, size: Size) -> bool:
         """Return whether the limit leaves room for a call, and set its price aside if it does."""
         if self.price is None:
             return True
-        name = self._account.new_name()
-        if not self._account.reserve({name: self._most(size)}, self._limit):
+        name, most = self._account.new_name(), self._most(size)
+        if not self._account.reserve({name: most}, self._limit):
             return False
-        self._sizes[key], self._waiting[key] = size, name
+        self._sizes[key], self._waiting[key] = size, (name, most)
         return True
 
     def attempt(self, key: Hashable) -> bool:
-        """Return whether an attempt may be sent, and note that it is."""
+        """Return whether an attempt may be sent, and note that it is.
+
+        What was set aside before the server took more than was thought then, is set aside anew.
+        """
         if self.price is None:
             return True
-        if (name := self._waiting.pop(key, None)) is not None:
+        most = self._most(self._sizes[key])
+        name, aside = self._waiting.pop(key, (None, 0))
+        if name is not None and aside >= most:
             self._account.send(name)
         else:
-            name = self._account.new_name()
-            if not self._account.reserve({name: self._most(self._sizes[key])}, self._limit, sent=True):
-                return False
+            with self._account.turn():
+                self._account.pay({} if name is None else {name: 0})
+                name = self._account.new_name()
+                if not self._account.reserve({name: most}, self._limit, sent=True):
+                    return False
         self._sent[key] = name
         self.calls += 1
         return True
@@ -187,7 +200,7 @@ class Budget:
         for key in list(self._sent):
             self.ended(key, None)
         if self._waiting:
-            self._account.pay(dict.fromkeys(self._waiting.values(), 0))
+            self._account.pay({name: 0 for name, _ in self._waiting.values()})
         self._waiting.clear()
         self._sizes.clear()
 
@@ -277,6 +290,7 @@ class Budget:
         cost, most = self._billionths(found.input, found.output), self._billionths(size.most_input, size.most_output)
         if not isinstance(heard, Completion):
             return math.ceil(self._stretch * cost)
+        self._heard = True
         if cost > self._stretch * most:
             self._stretch = cost / most
         return cost

@@ -153,6 +153,7 @@ class JudgeRun:
         self.statuses: Counter[str] = Counter()
         self.attempts = 0
         self.stopped = False
+        self._under_way = self._ended = 0  # calls
         self._wrong: InputError | None = None
         self._judge, self._rows, self._budget = judge, filed(rows, judge_id), budget
         self._chunk = lru_cache(maxsize=_CHUNKS)(self._read_chunk)
@@ -179,8 +180,11 @@ class JudgeRun:
 
     def _round(self, waiting: deque[int], unpaid: list[int]) -> Iterator[pd.DataFrame]:
         """Make calls until none is left, or none can be paid for; note those that could not be tried again."""
+        self._under_way = 0
         try:
             for answers in complete(self._judge.endpoint, self._requests(waiting), self._budget):
+                self._under_way -= len(answers)
+                self._ended += len(answers)
                 unpaid.extend(index for index, answer in answers if _unpaid(answer))
                 self.attempts += sum(answer.attempts for _, answer in answers)
                 rows = [self._row(index, answer) for index, answer in answers if not _unpaid(answer)]
@@ -195,9 +199,15 @@ class JudgeRun:
         while waiting and self._wrong is None:  # what is under way then still ends, and is kept
             body = self._judge.body(self._of(waiting[0]))
             size = request_size(body)
-            while not self._budget.reserve(waiting[0], size):
+            while self._too_many() or not self._budget.reserve(waiting[0], size):
                 yield None
+            self._under_way += 1
             yield Request(waiting.popleft(), body)
+
+    def _too_many(self) -> bool:
+        """Whether calls under way may take more than they were set aside at: the first is alone, and while all fail
+        there is one more for each."""
+        return self._budget.unsure and self._under_way > self._ended
 
     def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
         row = self._judge.judgment(self._of(index), answer, str(self._budget.price or ""))
