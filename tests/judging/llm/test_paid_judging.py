@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -207,6 +208,26 @@ def test_what_a_run_that_is_left_has_sent_is_counted():
         frames.close()
         assert server.billed <= budget.spent and account.reserved == 0
     assert budget.spent <= server.billed + PLACES * most()
+
+
+def test_ctrl_c_while_rows_are_made_loses_no_answer():
+    """A real SIGINT at the third row: what was paid for until then becomes rows."""
+
+    class Interrupted(LlmJudge):
+        def judgment(self, row, answer, price):
+            if row["instance_id"] == "id00002":
+                signal.raise_signal(signal.SIGINT)
+            return super().judgment(row, answer, price)
+
+    with running(Biller(latency=0.01)) as server:
+        asked, budget = judge(server.url), Budget(PRICE)
+        frames = []
+        with pytest.raises(KeyboardInterrupt):
+            frames.extend(JudgeRun(Interrupted(asked.name, asked.rubric, asked.endpoint), rows(400), "j" * 12, budget))
+    found = pd.concat(frames)
+    assert found["instance_id"].is_unique and "id00002" in set(found["instance_id"]) and len(found) < 400
+    kept = sum(map(PRICE.cost, found["input_tokens"], found["output_tokens"]))
+    assert budget.spent == pytest.approx(kept + (budget.calls - len(found)) * most(), rel=1e-6)
 
 
 WORKER = """
