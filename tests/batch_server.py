@@ -15,10 +15,9 @@ from servers import listening
 class BatchServer:
     """Keeps files and batches; `answer` gives the text of a reply to a prompt, or (status, body).
 
-
-
     `plan` says of each new batch how many of its requests are done when it ends and with which status; without a plan
-    all are, with "completed". `deaf` refuses to make batches, `mute` makes them and answers an error.
+    all are, with "completed". `deaf` refuses to make batches and `fileless` to take files, with the status `refusal`;
+    `mute` makes batches and answers an error.
     """
 
     def __init__(
@@ -28,7 +27,8 @@ class BatchServer:
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.polls = 0
-        self.deaf = self.mute = False
+        self.deaf = self.mute = self.fileless = False
+        self.refusal = 500
         self.keep_open = False
 
     @property
@@ -98,11 +98,13 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["content-length"]))
-            if self.path.endswith("/files"):
+            if self.path.endswith("/files") and server.fileless:
+                self.send({"error": {"message": "no"}}, server.refusal)
+            elif self.path.endswith("/files"):
                 name = server.keep(_uploaded(data, self.headers["content-type"]))
                 self.send({"id": name, "object": "file", "bytes": len(data), "created_at": 0, "purpose": "batch"})
             elif server.deaf:
-                self.send({"error": {"message": "no"}}, 500)
+                self.send({"error": {"message": "no"}}, server.refusal)
             else:
                 made = server.create(json.loads(data))
                 self.send({"error": {"message": "no"}}, 500) if server.mute else self.send(made)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from slmsafety.errors import InputError
+from slmsafety.judging.llm.budget import Budget
+from slmsafety.judging.llm.cost import Price, Size
 from slmsafety.pipeline.spending import Ledger, Standing, look
+
+PRICE = Price.model_validate({"input": 1, "output": 1, "date": "2026-11-01"})
+SIZE = Size(input=1, most_input=10, most_output=10)
 
 # Sets calls aside in a process of its own, one for each line that it is told, and tells whether there was room.
 WRITER = """
@@ -102,7 +109,7 @@ def test_what_two_processes_set_aside_never_passes_the_limit(tmp_path, ledger):
     try:
         said = [writer.tell(f"reserve {number} 30") for number in range(2) for writer in writers]
         assert said == ["True", "True", "True", "False"]
-        assert writers[0].tell("sent 0 0") == "None"
+        assert writers[0].tell("sent 0 0") == "True"
         assert writers[1].tell("paid 0 25") == "25"
         assert ledger.others_work() and ledger.lost() == (0, 0)
         assert not ledger.reserve({"mine.1": 30}, 100)
@@ -166,6 +173,80 @@ def test_any_other_damage_is_one_line_that_names_the_file(tmp_path, line):
     with pytest.raises(InputError, match=r"ledger: '.*' is no entry that can stand here"):
         damaged.reserve({"batch/s": 60}, 100)
     damaged.close()
+
+
+def test_a_process_that_was_taken_for_killed_damages_nothing(tmp_path):
+    """Its lock's file was removed under it: a call that is lost is not sent, and none counts less than it cost."""
+    ours, theirs = Ledger(tmp_path), Ledger(tmp_path)
+    names = [ours.new_name() for _ in range(3)]
+    assert ours.reserve(dict.fromkeys(names, 40), None)
+    assert ours.send(names[0]) and ours.send(names[1])
+    (tmp_path / f"{ours.writer}.lock").unlink()
+    assert not theirs.others_work() and theirs.lost() == (2, 80)
+    assert not ours.send(names[2])
+    assert ours.pay({names[0]: 10}) == 0 and ours.pay({names[1]: 50}) == 50
+    assert (ours.paid, ours.reserved) == (90, 0)
+    assert theirs.reserve({"mine.1": 10}, 100) and not theirs.reserve({"mine.2": 1}, 100)
+    for ledger in (ours, theirs):
+        ledger.close()
+    assert look(tmp_path).paid == 90
+
+
+def test_what_a_process_wrote_after_it_was_taken_for_killed_is_no_damage(tmp_path):
+    (tmp_path / "ledger").write_text(
+        "open w.1 40\nsent w.1 0\nlost w.1 40\nsent w.1 0\npaid w.1 10\nopen w.2 5\nlost w.2 0\npaid w.2 3\n"
+    )
+    assert look(tmp_path) == Standing(43, 0, 0, 0, 40)
+
+
+@pytest.mark.parametrize("part", ["pay", "sync"])
+def test_a_ledger_that_cannot_be_written_any_more_lets_go_of_its_lock(tmp_path, monkeypatch, part):
+    """Else another ledger of the process would wait for its calls for ever."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    ledger = Ledger(tmp_path)
+    budget = Budget(PRICE, 1.0, ledger)
+    assert budget.reserve("a", SIZE) and budget.attempt("a")
+    monkeypatch.setattr(ledger, part, full)
+    with pytest.raises(OSError, match="No space left"):
+        budget.close()
+    later = Ledger(tmp_path)
+    assert not later.others_work() and later.lost() == ((1, 20_000) if part == "pay" else (0, 0))
+    assert [path.stem for path in tmp_path.glob("*.lock")] == [later.writer]
+    later.close()
+
+
+def test_a_wait_for_other_processes_is_told_once(tmp_path):
+    other, said = Ledger(tmp_path), []
+    assert other.reserve({other.new_name(): 40}, None)
+    budget = Budget(PRICE, 1.0, Ledger(tmp_path), said.append)
+    assert budget.others_work() and budget.others_work()
+    other.close()
+    assert not budget.others_work()
+    budget.close()
+    assert len(said) == 1 and "waits for calls of other processes" in said[0]
+
+
+def test_without_locks_two_writers_keep_each_other_s_entries(tmp_path, monkeypatch):
+    def none(handle: object, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    ours, theirs = Ledger(tmp_path), Ledger(tmp_path)
+    with ours.turn():  # has read all; then the other one writes
+        assert theirs.reserve({"b.1": 7, "batch/r": 5}, None)
+        assert ours.reserve({"a.1": 40, "a.2": 3, "batch/r": 5}, None, sent=True)
+    ours.pay({"a.1": 10})
+    theirs.pay({"b.1": 6})
+    assert ours.pay({"batch/r": 4}) == 4 and theirs.pay({"batch/r": 4}) == 0
+    for ledger in (ours, theirs):
+        assert ledger.pay({"none.1": 1}) == 0
+        assert (ledger.paid, ledger.reserved) == (20, 3)
+    ours.close()
+    theirs.close()
+    assert look(tmp_path) == Standing(20, 3, 0, 1)
 
 
 def test_a_full_disk_leaves_no_half_of_an_entry(tmp_path):

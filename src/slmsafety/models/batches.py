@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from openai import APIError, OpenAI
+from openai import APIError, APIStatusError, OpenAI
 from openai.types import Batch
 
 from slmsafety.errors import InputError
@@ -29,6 +29,8 @@ MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
 _ENDED = ("completed", "expired", "cancelled")
 _NOTE = "slmsafety"
+# Statuses by which a server says that it did not make what it was asked for. After others it may have.
+_NOT_MADE = (400, 401, 402, 403, 404, 405, 410, 413, 415, 422, 429, 501)
 
 
 def custom_id(key: Iterable[str]) -> str:
@@ -65,6 +67,15 @@ class Refused(InputError):
     """A batch that the server has found faulty: nothing of it is done, and nothing billed."""
 
 
+class NotMade(InputError):
+    """A batch that certainly did not come to be; `batch` is the name of its note."""
+
+    def __init__(self, batch: str, message: str) -> None:
+        """Take the name of the note and what went wrong."""
+        super().__init__(message)
+        self.batch = batch
+
+
 class Batches:
     """The batches of one piece of work: noted in a folder, run by a server.
 
@@ -82,7 +93,10 @@ class Batches:
         return {note.stem: json.loads(note.read_text("utf-8"))["custom_ids"] for note in notes}
 
     def create(self, data: bytes, ids: list[str], paid: Callable[[str], bool] = lambda name: True) -> str | None:
-        """Send a file as a batch and return its name; None where `paid`, told the name before, says no."""
+        """Send a file as a batch and return its name; None where `paid`, told the name before, says no.
+
+        Raises NotMade where no batch came to be: its note is to be forgotten. After another InputError it may have.
+        """
         name = uuid.uuid4().hex[:16]
         self._note(name, {"custom_ids": ids, "batch": None})
         if not paid(name):
@@ -127,8 +141,11 @@ class Batches:
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     def _start(self, name: str, data: bytes) -> None:
-        with self._talking():
+        try:
             sent = self._client.files.create(file=(f"{name}.jsonl", data), purpose="batch")
+        except APIError as error:
+            raise NotMade(name, f"{self._said(error)}; no batch was made") from error
+        try:
             # Sent once: a request that came through though its answer did not would make a second batch.
             batch = self._client.with_options(max_retries=0).batches.create(
                 input_file_id=sent.id,
@@ -136,6 +153,10 @@ class Batches:
                 completion_window="24h",
                 metadata={_NOTE: name},
             )
+        except APIError as error:
+            if isinstance(error, APIStatusError) and error.status_code in _NOT_MADE:
+                raise NotMade(name, f"{self._said(error)}; no batch was made") from error
+            raise self._open_still(error) from error
         self._note(name, {**self._read(name), "batch": batch.id})
 
     @contextmanager
@@ -144,11 +165,14 @@ class Batches:
         try:
             yield
         except APIError as error:
-            status = getattr(error, "status_code", None)
-            raise InputError(
-                f"{self._endpoint.host}: batches do not work ({f'HTTP {status}' if status else type(error).__name__}); "
-                f"run again to go on with them; what is open stands in {self._folder}"
-            ) from error
+            raise self._open_still(error) from error
+
+    def _said(self, error: APIError) -> str:
+        status = getattr(error, "status_code", None)
+        return f"{self._endpoint.host}: batches do not work ({f'HTTP {status}' if status else type(error).__name__})"
+
+    def _open_still(self, error: APIError) -> InputError:
+        return InputError(f"{self._said(error)}; run again to go on with them; what is open stands in {self._folder}")
 
     def _find(self, name: str) -> Batch | None:
         """The server's batch of a note. One whose id was not noted any more is found by the word it carries.

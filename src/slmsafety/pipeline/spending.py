@@ -61,7 +61,7 @@ class Ledger(Account):
         self._alive: IO[bytes] | None = None
         self._read = 0  # bytes
         self._turns, self._locked = 0, True
-        self._lost = (0, 0)
+        self._untold = (0, 0)
         self._unsynced, self._syncing, self._ending = False, Lock(), Event()
 
     @contextmanager
@@ -99,7 +99,7 @@ class Ledger(Account):
     def lost(self) -> tuple[int, int]:
         """Return how many calls were found sent by killed processes, and what they were counted at; told once."""
         with self.turn():
-            found, self._lost = self._lost, (0, 0)
+            found, self._untold = self._untold, (0, 0)
         return found
 
     def sync(self) -> None:
@@ -119,14 +119,15 @@ class Ledger(Account):
         if self._file is None:
             return
         self._ending.set()
-        self.sync()
-        with self._mutex, self._syncing:
-            self._file.close()
-            self._file = None
-            if self._alive is not None:
-                Path(self._alive.name).unlink(missing_ok=True)
-                self._alive.close()
-                self._alive = None
+        try:
+            self.sync()
+        finally:
+            with self._mutex, self._syncing:
+                self._file.close()
+                alive, self._file, self._alive = self._alive, None, None
+                if alive is not None:
+                    with alive:
+                        Path(alive.name).unlink(missing_ok=True)
 
     def look(self) -> Standing:
         """Return what the file says now, without a lock, and without counting what killed processes have left."""
@@ -172,7 +173,7 @@ class Ledger(Account):
             names = writers.pop(writer)
             costs = {name: self._open[name] if name in self._sent else 0 for name in names}
             sent = sum(name in self._sent for name in names)
-            self._lost = (self._lost[0] + sent, self._lost[1] + sum(costs.values()))
+            self._untold = (self._untold[0] + sent, self._untold[1] + sum(costs.values()))
             self._write([("lost", name, cost) for name, cost in costs.items()])
         return [name for names in writers.values() for name in names]
 
@@ -214,7 +215,10 @@ class Ledger(Account):
     def _write(self, entries: list[tuple[str, str, int]]) -> None:
         if entries:
             self._append("".join(f"{what} {name} {cost}\n" for what, name, cost in entries).encode("ascii"))
-            super()._write(entries)
+            if self._locked:
+                super()._write(entries)
+            else:
+                self._take_in(self._opened())  # others may have written before it
 
     def _append(self, data: bytes) -> None:
         file = self._opened()
@@ -224,9 +228,11 @@ class Ledger(Account):
                 while left:
                     left = left[file.write(left) :]
         except BaseException:  # a full disk, an interrupt: the next entry must not follow half of this one
-            os.ftruncate(file.fileno(), self._read)
+            if self._locked:
+                os.ftruncate(file.fileno(), self._read)
             raise
-        self._read += len(data)
+        if self._locked:
+            self._read += len(data)
         self._unsynced = True
 
     def _sync_often(self) -> None:

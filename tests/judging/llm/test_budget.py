@@ -96,6 +96,19 @@ def test_a_server_that_writes_more_than_it_may_is_expected_to_do_so_again():
     assert [found.reserve(key, SIZE) for key in range(3)] == [True, True, False]
 
 
+def test_what_waits_is_set_aside_anew_once_a_server_has_taken_more_than_was_thought():
+    more = PRICE.cost(4000, 20)
+    found = budget(3.1 * more)
+    for key in range(4):
+        assert found.reserve(key, SIZE)
+    assert found.attempt(0)
+    found.ended(0, heard(4000))
+    assert [found.attempt(key) for key in (1, 2, 3)] == [True, False, True]
+    for key in (1, 3):
+        found.ended(key, heard(4000))
+    assert found.spent == pytest.approx(3 * more)
+
+
 def test_without_a_price_nothing_is_counted():
     found = Budget(None)
     assert found.reserve("a", Size(10**9, 10**9, 10**9)) and found.attempt("a")

@@ -72,6 +72,10 @@ def test_a_request_is_bounded_by_its_bytes_and_the_most_that_may_be_written():
         (reply(120, None), Taken(120, 256)),
         (reply(10, 5, cached_tokens=115), Taken(125, 5)),  # leaves out what it had read before
         (reply(120, 5, cached_tokens=115), Taken(120, 5)),
+        (reply(95, 5, cached_tokens=80), Taken(100, 5)),  # counts them, and is a little below our count
+        (reply(20, 5, cached_tokens=80), Taken(100, 5)),
+        (reply(120, 5010, reasoning=""), Taken(120, 5010)),  # reasons where no one sees it, beyond any limit
+        (reply(20_000, 5), Taken(20_000, 5)),  # has a prompt of its own
         (reply(-5, 5), Taken(500, 5, True)),
         (reply(10**12, 5), Taken(500, 5, True)),
         (reply(120, 2**63), Taken(120, 256, True)),

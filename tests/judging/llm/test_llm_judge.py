@@ -300,6 +300,56 @@ def test_what_a_batch_that_did_not_come_to_be_had_set_aside_is_free_again(tmp_pa
         ledger.close()
 
 
+@pytest.mark.parametrize(("part", "status"), [("fileless", 404), ("fileless", 500), ("deaf", 404), ("deaf", 429)])
+def test_a_batch_that_certainly_was_not_made_leaves_nothing_set_aside(tmp_path, part, status):
+    """However often it is tried; else calls one by one would find no room for ever."""
+    server = BatchServer(verdict)
+    setattr(server, part, True)
+    server.refusal = status
+    with batch_server(server):
+        ledger = Ledger(tmp_path / "spent")
+        budget = Budget(PRICE, 3.5 * most(), ledger)
+        for _ in range(2):
+            with pytest.raises(InputError, match=rf"batches do not work \(HTTP {status}\); no batch was made"):
+                judged(batches(server.url, tmp_path / "notes", ["none"] * 3, budget))
+            assert ledger.reserved == ledger.paid == 0 and not list((tmp_path / "notes").glob("*.json"))
+        ledger.close()
+
+
+@pytest.mark.parametrize("priced", [True, False])
+def test_an_answer_whose_row_is_gone_is_paid(tmp_path, priced):
+    """The study asks for fewer replies than when the batch was sent, with a price or without one yet."""
+    with batch_server(BatchServer(verdict)) as server:
+        server.keep_open = True
+        first = Budget(PRICE if priced else None, account=Ledger(tmp_path / "spent"))
+        batches(server.url, tmp_path / "notes", ["none"] * 3, first).send()
+        first.close()
+        server.keep_open = False
+        later = Budget(PRICE, account=Ledger(tmp_path / "spent"))
+        assert len(judged(batches(server.url, tmp_path / "notes", ["none"], later))) == 1
+        later.close()
+    told = PRICE.cost(3, count_tokens(SCORES["none"]))
+    assert look(tmp_path / "spent").paid / 1e9 == pytest.approx(taken() + 2 * told)
+
+
+def test_an_answer_without_a_row_that_tells_no_tokens_is_paid_at_what_was_set_aside(tmp_path):
+    """And one that the server bills nothing for at nothing."""
+
+    def silent(prompt: str):
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "No."}}
+        return (429, {}) if "> full" in prompt else (200, {"model": "tiny-1", "choices": [choice]})
+
+    with batch_server(BatchServer(silent)) as server:
+        server.keep_open = True
+        ledger = Ledger(tmp_path / "spent")
+        budget = Budget(PRICE, account=ledger)
+        batches(server.url, tmp_path / "notes", ["none", "none", "full"], budget).send()
+        server.keep_open = False
+        judged(batches(server.url, tmp_path / "notes", ["none"], budget))
+        ledger.close()
+    assert ledger.reserved == 0 and budget.spent == pytest.approx(2 * most())
+
+
 def test_a_batch_whose_making_is_not_answered_is_not_made_twice(tmp_path):
     """The server makes it, and says 500: to send it again would pay for it twice."""
     with batch_server(BatchServer(verdict)) as server:

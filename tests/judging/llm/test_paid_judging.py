@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 from servers import CUT, HANG, Server, completion, failing, running
 
+from slmsafety.errors import InputError
 from slmsafety.judging.llm.budget import Account, Budget
 from slmsafety.judging.llm.cost import Price, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
@@ -100,14 +102,14 @@ def test_a_limit_is_used_to_95_percent_with_many_places_and_never_passed(faulty)
 
 
 def test_a_call_whose_retry_there_was_no_room_for_is_made_again():
-    """Its first attempt fails at once, while all that is left is set aside for three slower calls."""
+    """Its first attempt fails at once, while all that is left is set aside for slower calls."""
 
     def slow(path: str, body: dict[str, object]):
         time.sleep(0.2)
         return server.verdict(path, body)
 
     def fault(prompt: str, attempt: int):
-        return failing(500, **{"retry-after": "0.01"}) if "id00000" in prompt and attempt == 1 else None
+        return failing(500, **{"retry-after": "0.01"}) if "id00001" in prompt and attempt == 1 else None
 
     server = Biller()
     server.answer, server.fault = slow, fault
@@ -117,6 +119,36 @@ def test_a_call_whose_retry_there_was_no_room_for_is_made_again():
         found = judged(run)
     assert sorted(found["instance_id"]) == list(rows(8)["instance_id"]) and (found["status"] == "ok").all()
     assert not run.stopped and budget.calls == 9
+
+
+@pytest.mark.parametrize("fault", [None, failing(500, **{"retry-after": "0.01"})])
+def test_a_server_with_a_prompt_of_its_own_passes_no_limit(fault):
+    """What it adds to every call is known from the first one, before many are under way."""
+
+    def longer(path: str, body: dict[str, object]):
+        with server.adding:
+            server.billed += PRICE.cost(9000, 5)
+        usage = {"prompt_tokens": 9000, "completion_tokens": 5, "total_tokens": 9005}
+        return completion("<score>1</score>", usage=usage)
+
+    server = Biller()
+    server.answer, server.latency = longer, 0.02
+    server.fault = lambda prompt, attempt: fault if "id00003" in prompt and attempt == 1 else None
+    with running(server):
+        budget = Budget(PRICE, 40 * most())
+        run = JudgeRun(judge(server.url), rows(300), "j" * 12, budget)
+        found = judged(run)
+    assert run.stopped and len(found) >= 6
+    assert server.billed <= budget.spent * (1 + 1e-9) and budget.spent <= budget.limit
+
+
+def test_many_calls_are_under_way_soon_where_all_fail():
+    """One after the other would take the server's time-out times the calls that stop a run."""
+    server = Server(fault=lambda prompt, attempt: failing(500, **{"retry-after": "0.01"}))
+    server.latency = 0.02
+    with running(server), pytest.raises(InputError, match="calls in a row failed"):
+        judged(JudgeRun(judge(server.url, retries=0), rows(60), "j" * 12, Budget(PRICE, 1000 * most())))
+    assert server.most_open > 4
 
 
 def test_a_run_waits_for_what_another_process_may_leave(tmp_path):
@@ -176,6 +208,26 @@ def test_what_a_run_that_is_left_has_sent_is_counted():
         frames.close()
         assert server.billed <= budget.spent and account.reserved == 0
     assert budget.spent <= server.billed + PLACES * most()
+
+
+def test_ctrl_c_while_rows_are_made_loses_no_answer():
+    """A real SIGINT at the third row: what was paid for until then becomes rows."""
+
+    class Interrupted(LlmJudge):
+        def judgment(self, row, answer, price):
+            if row["instance_id"] == "id00002":
+                signal.raise_signal(signal.SIGINT)
+            return super().judgment(row, answer, price)
+
+    with running(Biller(latency=0.01)) as server:
+        asked, budget = judge(server.url), Budget(PRICE)
+        frames = []
+        with pytest.raises(KeyboardInterrupt):
+            frames.extend(JudgeRun(Interrupted(asked.name, asked.rubric, asked.endpoint), rows(400), "j" * 12, budget))
+    found = pd.concat(frames)
+    assert found["instance_id"].is_unique and "id00002" in set(found["instance_id"]) and len(found) < 400
+    kept = sum(map(PRICE.cost, found["input_tokens"], found["output_tokens"]))
+    assert budget.spent == pytest.approx(kept + (budget.calls - len(found)) * most(), rel=1e-6)
 
 
 WORKER = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from slmsafety.judging.llm.budget import Budget
 from slmsafety.judging.llm.cost import Size, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge, filed
 from slmsafety.models.answers import Failure, Halt, Halted
-from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, Refused, custom_id, files
+from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, NotMade, Refused, custom_id, files
 from slmsafety.models.client import Request
 from slmsafety.models.hints import naming_keys
 from slmsafety.records.files import try_lock
@@ -92,7 +92,7 @@ class BatchRun(JudgeRun):
             limits = (self._batching.max_requests, self._batching.max_bytes)
             for data, ids in files(self._judge.endpoint.model, missing, *limits):
                 sent = {request: sizes.pop(request) for request in ids}
-                name = self._batches.create(data, ids, partial(self._budget.reserve_batch, sizes=sent))
+                name = self._made(data, ids, sent)
                 if name is None:  # another process has spent what was left
                     self.stopped = True
                     break
@@ -132,6 +132,14 @@ class BatchRun(JudgeRun):
                 del noted[batch]
         return noted
 
+    def _made(self, data: bytes, ids: list[str], sizes: Mapping[str, Size]) -> str | None:
+        """Send a file as a batch; None where there is no room for it. What did not come to be is dropped."""
+        try:
+            return self._batches.create(data, ids, partial(self._budget.reserve_batch, sizes=sizes))
+        except NotMade as error:
+            self._drop(error.batch)
+            raise
+
     def _ended(self, batch: str) -> bool | None:
         """Whether a batch will change no more; None for one that is nowhere. One that was refused is dropped."""
         try:
@@ -166,10 +174,12 @@ class BatchRun(JudgeRun):
 
     def _rows_of(self, batch: str) -> Iterator[dict[str, Any]]:
         """The judgments in an ended batch, without what it did not get to; all are counted before the first is made."""
-        answers = [(name, answer) for name, answer in self._batches.results(batch) if name in self._index]
+        answers = list(self._batches.results(batch))
         sizes = self._sizes(name for name, _ in answers)
-        self._budget.ended_batch(batch, {name: (sizes[name], answer) for name, answer in answers})
+        self._budget.ended_batch(batch, {name: (sizes.get(name), answer) for name, answer in answers})
         for name, answer in answers:
+            if name not in self._index:  # billed, and its row is none of the study's any more
+                continue
             if isinstance(answer, Halt):
                 server = self._judge.endpoint
                 self._wrong = Halted(answer, server.host, server.model, server.api_key_env)

@@ -33,6 +33,7 @@ class Account:
         self._open: dict[str, int] = {}
         self._sent: set[str] = set()
         self._batched: set[str] = set()  # every request of a batch that was ever set aside
+        self._lost: dict[str, int] = {}  # what calls of processes that were taken for killed were counted at
         self._numbers, self._mutex = count(), RLock()
 
     def new_name(self) -> str:
@@ -58,18 +59,26 @@ class Account:
             self._write([*entries, *([("sent", name, 0) for name in calls] if sent else [])])
             return True
 
-    def send(self, name: str) -> None:
-        """Note that a call which is set aside is sent now."""
+    def send(self, name: str) -> bool:
+        """Note that a call which is set aside is sent now; False, and no note, where it is not set aside any more."""
         with self.turn():
+            if name not in self._open:
+                return False
             self._write([("sent", name, 0)])
+            return True
 
-    def pay(self, costs: Mapping[str, int]) -> int:
-        """Count calls at what they cost instead of what was set aside; return the sum.
+    def pay(self, costs: Mapping[str, int | None]) -> int:
+        """Count calls at what they cost instead of what was set aside (None: at that); return the sum.
 
-        Those that are not open any more were counted before, and are left out.
+        Those that are not open any more were counted before, and are left out; unless another process took this one
+        for killed, and counted less.
         """
         with self.turn():
-            entries = [("paid", name, cost) for name, cost in costs.items() if name in self._open]
+            entries = [
+                ("paid", name, self._open[name] if cost is None else cost)
+                for name, cost in costs.items()
+                if name in self._open or (cost or 0) > self._lost.get(name, cost or 0)
+            ]
             self._write(entries)
         return sum(cost for _, _, cost in entries)
 
@@ -103,11 +112,19 @@ class Account:
             self._apply(*entry)
 
     def _apply(self, what: str, name: str, cost: int) -> None:
-        if what == "open":
+        if what == "open" and name in self._batched:
+            pass  # two processes without locks have noted it
+        elif what == "open":
             self._open[name] = cost
             self.reserved += cost
             if "/" in name:
                 self._batched.add(name)
+        elif name in self._lost and name not in self._open:  # its process was not killed after all
+            excess = max(0, cost - self._lost[name])
+            self._lost[name] += excess
+            self.paid += excess
+        elif name in self._batched and name not in self._open:
+            pass  # two processes without locks have taken it in
         elif what == "sent":
             if name not in self._open:
                 raise KeyError(name)
@@ -116,7 +133,9 @@ class Account:
             self.reserved -= self._open.pop(name)
             self._sent.discard(name)
             self.paid += cost
-            self.lost_cost += cost if what == "lost" else 0
+            if what == "lost":
+                self.lost_cost += cost
+                self._lost[name] = cost
 
 
 class Budget:
@@ -139,9 +158,10 @@ class Budget:
         self._account, self._say = account or Account(), say
         self._limit = None if limit is None else int(limit * NANO)
         self._sizes: dict[Hashable, Size] = {}
-        self._waiting: dict[Hashable, str] = {}  # set aside and not sent yet
+        self._waiting: dict[Hashable, tuple[str, int]] = {}  # set aside at so much, and not sent yet
         self._sent: dict[Hashable, str] = {}
         self._stretch, self._told = 1.0, False
+        self._heard = self._waits = False
 
     @property
     def spent(self) -> float:
@@ -153,47 +173,63 @@ class Budget:
         """The dollars of the calls of this budget that have ended."""
         return self._spent / NANO
 
+    @property
+    def unsure(self) -> bool:
+        """Whether no completion has said yet what a call takes, by which a limit is kept: few may be under way then."""
+        return self.price is not None and self._limit is not None and not self._heard
+
     def reserve(self, key: Hashable, size: Size) -> bool:
         """Return whether the limit leaves room for a call, and set its price aside if it does."""
         if self.price is None:
             return True
-        name = self._account.new_name()
-        if not self._account.reserve({name: self._most(size)}, self._limit):
+        name, most = self._account.new_name(), self._most(size)
+        if not self._account.reserve({name: most}, self._limit):
             return False
-        self._sizes[key], self._waiting[key] = size, name
+        self._sizes[key], self._waiting[key] = size, (name, most)
         return True
 
     def attempt(self, key: Hashable) -> bool:
-        """Return whether an attempt may be sent, and note that it is."""
+        """Return whether an attempt may be sent, and note that it is.
+
+        What was set aside before the server took more than was thought then, is set aside anew.
+        """
         if self.price is None:
             return True
-        if (name := self._waiting.pop(key, None)) is not None:
-            self._account.send(name)
-        else:
-            name = self._account.new_name()
-            if not self._account.reserve({name: self._most(self._sizes[key])}, self._limit, sent=True):
-                return False
+        most = self._most(self._sizes[key])
+        name, aside = self._waiting.pop(key, (None, 0))
+        if name is None or aside < most or not self._account.send(name):
+            with self._account.turn():
+                self._account.pay({} if name is None else {name: 0})
+                name = self._account.new_name()
+                if not self._account.reserve({name: most}, self._limit, sent=True):
+                    return False
         self._sent[key] = name
         self.calls += 1
         return True
 
     def ended(self, key: Hashable, heard: Heard) -> None:
         """Count an attempt at what it has heard."""
-        if self.price is not None and (name := self._sent.pop(key, None)) is not None:
+        if self.price is not None and (name := self._sent.get(key)) is not None:
             self._spent += self._account.pay({name: self._cost(self._sizes[key], heard)})
+            del self._sent[key]  # what could not be noted is tried again at the end
 
     def settle(self) -> None:
         """Count what was sent and never heard of at its most, and take back what was set aside and never sent."""
         for key in list(self._sent):
             self.ended(key, None)
         if self._waiting:
-            self._account.pay(dict.fromkeys(self._waiting.values(), 0))
+            self._account.pay({name: 0 for name, _ in self._waiting.values()})
         self._waiting.clear()
         self._sizes.clear()
 
     def others_work(self) -> bool:
         """Return whether another process of the study has calls open, whose end may leave room for more."""
-        return self.price is not None and self._account.others_work()
+        if self.price is None or not self._account.others_work():
+            return False
+        if not self._waits:
+            self._waits = True
+            self._say("waits for calls of other processes, for which what is left of max_cost is set aside")
+        return True
 
     def sync(self) -> None:
         """Return when all that was counted so far outlives a power cut; to be called before answers are used."""
@@ -233,11 +269,18 @@ class Budget:
 
         return fits
 
-    def ended_batch(self, batch: str, heard: Mapping[str, tuple[Size, Heard]]) -> None:
-        """Count requests of a batch, by their ids, at what they have heard; those counted before are left out."""
+    def ended_batch(self, batch: str, heard: Mapping[str, tuple[Size | None, Heard]]) -> None:
+        """Count requests of a batch, by their ids, at what they have heard; those counted before are left out.
+
+        One whose size is not known any more counts at what the server tells, or at what was set aside for it.
+        """
         if self.price is None:
             return
-        costs = {f"{batch}/{request}": self._cost(*what) for request, what in heard.items()}
+        costs = {
+            f"{batch}/{request}": self._told_cost(answer) if size is None else self._cost(size, answer)
+            for request, (size, answer) in heard.items()
+        }
+        self._account.reserve(dict.fromkeys(costs, 0), None)  # what was sent without a price
         self._spent += self._account.pay(costs)
         self.calls += len(costs)
         self.sync()
@@ -249,10 +292,12 @@ class Budget:
             self.sync()
 
     def close(self) -> None:
-        """Let go of what the dollars are noted in."""
+        """Let go of what the dollars are noted in, also where they cannot be noted any more."""
         if self.price is not None:
-            self.settle()
-            self._account.close()
+            try:
+                self.settle()
+            finally:
+                self._account.close()
 
     def tell_lost(self) -> None:
         """Say what killed processes have left unsettled, if anything."""
@@ -277,9 +322,18 @@ class Budget:
         cost, most = self._billionths(found.input, found.output), self._billionths(size.most_input, size.most_output)
         if not isinstance(heard, Completion):
             return math.ceil(self._stretch * cost)
+        self._heard = True
         if cost > self._stretch * most:
             self._stretch = cost / most
         return cost
+
+    def _told_cost(self, heard: Heard) -> int | None:
+        """What an answer costs by itself; None where only its request would tell."""
+        found = taken(Size(0, 0, 0), heard)
+        if isinstance(heard, Completion):
+            known = heard.input_tokens is not None and heard.output_tokens is not None and not found.absurd
+            return self._billionths(found.input, found.output) if known else None
+        return None if taken(Size(1, 1, 1), heard).input else 0
 
     def _billionths(self, input_tokens: int, output_tokens: int) -> int:
         assert self.price is not None

@@ -26,8 +26,9 @@ _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _FOREIGN_BYTES = 6
 # The most tokens that a chat template writes around a conversation: a system prompt of the model's own, a date.
 _TEMPLATE = 100
-# A server's count beyond so many times the most that can be is a fault and no count.
-_ABSURD = 10
+# A server's count beyond this is a fault and no count. Below it a hidden prompt, or hidden reasoning that keeps to no
+# limit, may have taken any multiple of what was asked for.
+_ABSURD = 1_000_000
 # What a server bills nothing for: it did no work. `unsent` had no connection; a batch has an end before its last line.
 _FREE = {"unsent", "redirect", "rate_limit", "no_budget", "batch_expired", "batch_cancelled"}
 # It timed out at work, which Azure bills.
@@ -139,7 +140,7 @@ def taken(size: Size, heard: Heard) -> Taken:
     if isinstance(heard, Completion):
         cached = heard.cached_tokens or 0
         told = heard.input_tokens
-        if told is not None and told < size.input:
+        if told is not None and abs(told + cached - size.input) < abs(told - size.input):
             told += cached  # a server that leaves out what it read from a cache, which is billed too
         came = count_tokens(heard.text) + count_tokens(heard.reasoning or "")
         given, absurd_input = _believed(told, size.input, size.most_input)
@@ -160,6 +161,6 @@ def _believed(told: int | None, own: int, most: int) -> tuple[int, bool]:
     """The tokens to count where a server tells so many, and whether what it tells is absurd."""
     if told is None:
         return max(own, most), False
-    if not 0 <= told <= _ABSURD * max(own, most):
+    if not 0 <= told <= max(_ABSURD, own, most):
         return max(own, most), True
     return max(told, own), False

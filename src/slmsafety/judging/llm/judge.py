@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -20,10 +20,11 @@ from slmsafety.errors import InputError
 from slmsafety.judging.llm.asking import HINTS, Asking
 from slmsafety.judging.llm.budget import Budget
 from slmsafety.judging.llm.cost import request_size
+from slmsafety.judging.llm.interrupts import held_interrupt
 from slmsafety.judging.rubrics.base import Rubric
 from slmsafety.judging.verdict import Verdict
 from slmsafety.models.answers import Completion, Failure
-from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.models.client import Answer, Endpoint, Request, complete
 from slmsafety.models.hints import naming_keys
 from slmsafety.models.input_read import input_cut
 from slmsafety.models.served import other_model, takes
@@ -153,6 +154,7 @@ class JudgeRun:
         self.statuses: Counter[str] = Counter()
         self.attempts = 0
         self.stopped = False
+        self._under_way = self._answered = 0  # calls
         self._wrong: InputError | None = None
         self._judge, self._rows, self._budget = judge, filed(rows, judge_id), budget
         self._chunk = lru_cache(maxsize=_CHUNKS)(self._read_chunk)
@@ -179,25 +181,46 @@ class JudgeRun:
 
     def _round(self, waiting: deque[int], unpaid: list[int]) -> Iterator[pd.DataFrame]:
         """Make calls until none is left, or none can be paid for; note those that could not be tried again."""
+        self._under_way = 0
         try:
-            for answers in complete(self._judge.endpoint, self._requests(waiting), self._budget):
-                unpaid.extend(index for index, answer in answers if _unpaid(answer))
-                self.attempts += sum(answer.attempts for _, answer in answers)
-                rows = [self._row(index, answer) for index, answer in answers if not _unpaid(answer)]
-                self._budget.sync()
-                if rows:
-                    yield typed(pd.DataFrame.from_records(rows), JUDGMENTS)
+            calls = cast(
+                "Generator[list[Answer]]", complete(self._judge.endpoint, self._requests(waiting), self._budget)
+            )
+            answers = next(calls, None)
+            while answers is not None:
+                with held_interrupt() as stop:
+                    frame = self._frame(answers, unpaid)
+                if frame is not None:
+                    yield frame
+                # Thrown into the calls, so that they hand out first what has ended meanwhile.
+                answers = calls.throw(stop[0]) if stop else next(calls, None)
             self._stop_where_wrong()
         finally:
             self._budget.settle()
+
+    def _frame(self, answers: list[Answer], unpaid: list[int]) -> pd.DataFrame | None:
+        """The rows of calls that have ended; None where none was paid for."""
+        self._under_way -= len(answers)
+        self._answered += len(answers)
+        unpaid.extend(index for index, answer in answers if _unpaid(answer))
+        self.attempts += sum(answer.attempts for _, answer in answers)
+        rows = [self._row(index, answer) for index, answer in answers if not _unpaid(answer)]
+        self._budget.sync()
+        return typed(pd.DataFrame.from_records(rows), JUDGMENTS) if rows else None
 
     def _requests(self, waiting: deque[int]) -> Iterator[Request | None]:
         while waiting and self._wrong is None:  # what is under way then still ends, and is kept
             body = self._judge.body(self._of(waiting[0]))
             size = request_size(body)
-            while not self._budget.reserve(waiting[0], size):
+            while self._too_many() or not self._budget.reserve(waiting[0], size):
                 yield None
+            self._under_way += 1
             yield Request(waiting.popleft(), body)
+
+    def _too_many(self) -> bool:
+        """Whether calls under way may take more than they were set aside at: the first is alone, and while all fail
+        there is one more for each."""
+        return self._budget.unsure and self._under_way > self._answered
 
     def _row(self, index: int, answer: Completion | Failure) -> dict[str, Any]:
         row = self._judge.judgment(self._of(index), answer, str(self._budget.price or ""))
