@@ -2,7 +2,8 @@
 
 Names are compared without what servers add to them or leave out: capitals, a path or provider before the last `/`, the
 ending gguf, "meta-", a tag after `:` or `@`, and the marks at the end or before `-preview`: dates and numbers of a
-snapshot, `latest` or `0`, and the number format of the weights. Where both names have a tag, or marks of one kind, these must be the same.
+snapshot, `latest` or `0`, and the number format of the weights. Where both names have a tag, or marks of one kind,
+these must be the same.
 """
 
 from __future__ import annotations
