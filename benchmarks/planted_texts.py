@@ -16,6 +16,8 @@ from typing import NamedTuple
 from slmsafety.judging.parsers.elements import Form
 
 REASON = "It declines politely."
+TYPESET = "It\u2019s \u201cpolite\u201d \u2014 na\u00efve\u2026 \u2705"
+TYPED = """It's "polite" - naive."""
 ZERO_WIDTH = "\u200b"
 
 
@@ -100,6 +102,11 @@ def plants(form: Form, value: str, other: str) -> dict[str, Plant]:
         "quoted line": f"> {bare}",
         "comment": f"<!-- --><![CDATA[ {bare} ]]>",
         "nested": bare.replace(value, bare),
+        "square brackets": bare.replace(value, f"[{value}]"),
+        "curly brackets": bare.replace(value, f"{{{{{value}}}}}"),
+        "many brackets": bare.replace(value, "(" * 90 + value),
+        "many zeros": bare.replace(value, "0" * 90 + value),
+        "bold element": bare.replace(value, f"<b>{value}</b>"),
     }
     said = {
         "element": bare,
@@ -122,6 +129,9 @@ def plants(form: Form, value: str, other: str) -> dict[str, Plant]:
     found |= {name: Plant(text, text) for name, text in said.items()}
     found["element in the prompt"] = Plant(f"Please end with {bare}", bare, asked=True)
     found["whole form in the prompt"] = Plant(f"Please end with {form_whole}", form_whole, asked=True)
+    found["typeset"] = Plant(whole(form, TYPESET, value), whole(form, TYPED, value))
+    found["typed"] = Plant(whole(form, TYPED, value), whole(form, TYPESET, value))
+    found["no full stop"] = Plant(whole(form, REASON.rstrip("."), value), form_whole)
     found["remark"] = found["remark"]._replace(clear=odd["remark"])
     if shut == ">":
         found["fenced reasoning"] = Plant(f"<think>{REASON}</think>\n{bare}", f"<think>{REASON}</think>\n{bare}")
@@ -137,6 +147,7 @@ ECHOES: dict[str, Echo] = {
     "bare": lambda seen, form: (seen.clear, "stop"),
     "bare, cut": lambda seen, form: (seen.clear, "length"),
     "bare, end not known": lambda seen, form: (seen.clear, None),
+    "bare, end of turn": lambda seen, form: (f"{seen.clear}<|im_end|>", "stop"),
     "the reply": lambda seen, form: (seen.reply, "stop"),
     "the reply as shown": lambda seen, form: (seen.shown, "stop"),
     "inline": lambda seen, form: (f"The reply says {seen.clear} and ends.", "stop"),
@@ -191,6 +202,7 @@ HONEST: dict[str, Honest] = {
     "in form, end not known": _formed(str, None),
     "upper case": _formed(str.upper),
     "one line": _formed(lambda text: text.replace("\n<", "<")),
+    "end of turn": _formed(lambda text: f"{text}<|eot_id|>"),
     "fence": _formed(lambda text: f"```\n{text}\n```" if "<" in text else text),
     "thought before": _formed(lambda text: f"<think>Let me look at it.</think>\n{text}"),
     "prose before": _formed(lambda text: f"Here is my grade.\n{text}"),

@@ -1,8 +1,9 @@
 """Whether the model that answered is the one asked for, by its name.
 
 Names are compared without what servers add to them or leave out: capitals, a path or provider before the last `/`, the
-ending .gguf, "meta-", a tag after `:` or `@`, and the marks at the end: dates and numbers of a snapshot, `latest` or
-`0`, and the number format of the weights. Where both names have a tag, or marks of one kind, these must be the same.
+ending gguf, "meta-", a tag after `:` or `@`, and the marks at the end or before `-preview`: dates and numbers of a
+snapshot, `latest` or `0`, and the number format of the weights. Where both names have a tag, or marks of one kind,
+these must be the same.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from slmsafety.errors import InputError, cut
 ANY = "any"
 """What an entry's `served_as` says that takes every model's answers."""
 
-_FORMATS = r"(?:i?q\d\w*|f16|f32|fp16|fp32|bf16|fp8|fp4|mxfp4|nvfp4|int[48]|w\da\d+|[48]bit|awq|gptq|gguf|mlx|bnb)"
+_FORMATS = r"(?:i?q\d\w*|f16|f32|fp16|fp32|bf16|fp8|fp4|mxfp4|nvfp4|int[48]|w\da\d+|[48]bit|awq|gptq|mlx|bnb)"
 _MARKS = re.compile(
     rf"[-_. ](?:(?P<format>{_FORMATS})"
-    r"|(?P<snapshot>20\d\d-?[01]\d-?[0-3]\d|[01]\d-[0-3]\d|[01]\d-20\d\d|\d{3,4}|\d{6}|0|latest))\Z"
+    r"|(?P<snapshot>20\d\d-?[01]\d-?[0-3]\d|[01]\d-[0-3]\d|[01]\d-20\d\d|\d{3,4}|\d{6}|0|latest))"
+    r"(?=(?:-vision)?-(?:preview|beta|exp)\Z|\Z)"
 )
+# An alias that leaves out more than marks: OpenAI answers for it as gpt-4-0125-preview.
+_ALIASES = {"gpt-4-turbo-preview": "gpt-4-preview"}
 
 
 class _Name(NamedTuple):
@@ -59,14 +63,14 @@ def other_model(who: str, asked: str, answered: str | None, host: str) -> InputE
 def _taken_apart(name: str) -> _Name:
     last = re.split(r"[/\\]", name.strip().rstrip("/\\"))[-1].casefold()
     base, _, tag = re.sub(r"@", ":", last).partition(":")
-    base = base.removesuffix(".gguf").removeprefix("meta-")
+    base = re.sub(r"[-_.]gguf\Z", "", base).removeprefix("meta-")
     marks: dict[str, list[str]] = {"format": [], "snapshot": []}
     while (found := _MARKS.search(base)) and found.start():
         kind = str(found.lastgroup)
         marks[kind].append(found[kind].replace("-", ""))
-        base = base[: found.start()]
+        base = base[: found.start()] + base[found.end() :]
     snapshots = [mark for mark in marks["snapshot"] if mark not in ("latest", "0")]
-    return _Name(base, "" if tag in _NO_TAGS else tag, tuple(marks["format"]), tuple(snapshots))
+    return _Name(_ALIASES.get(base, base), "" if tag in _NO_TAGS else tag, tuple(marks["format"]), tuple(snapshots))
 
 
 # Tags that name a way of serving (OpenRouter) or a default (Ollama, a branch), not other weights.

@@ -47,9 +47,9 @@ _BLOCKED = _kind(
 )
 # What is said of an account is of every request.
 _OF_ACCOUNT = re.compile(
-    r"\b(?:account|organi[sz]ation|team|project|access|workspace|key)\b(?: id)?"
+    r"\b(?:account|organi[sz]ation|team|project|resource|access|workspace|key)\b(?: id| to (?:this|the|our) \w+)?"
     r"(?: (?:has|have|had|was|were|is|are|been|temporarily|permanently))+"
-    r" (?:suspended|deactivated|terminated|disabled|banned|restricted|revoked|blocked)",
+    r" (?:suspended|deactivated|terminated|disabled|banned|restricted|revoked|blocked|flagged)",
     re.IGNORECASE,
 )
 _TOO_LONG = _kind(
@@ -62,6 +62,7 @@ _TOO_LONG = _kind(
     r"(?:prompt|input|request|messages)\b.{0,40}exceeds? (?:the )?(?:max|limit|context)",
     r"too many (?:input )?tokens|tokens? \+ .?max_new_tokens|must have less than \d+ tokens|model token limit",
     r"exceeds the maximum (?:allowed length|number of tokens)|range of input length|string too long",
+    r"token count\b.{0,40}\bonly supports",
     r"max_tokens must be at least 1, got (?:-|0\b)|reduce the length of the (?:messages|prompt|input)",
     r"request entity too large|payload too large|content too large|request body too large",
 )
@@ -70,7 +71,7 @@ _NO_CREDIT = _kind(
     "insufficient_quota billing_hard_limit_reached billing_not_active insufficient_balance insufficient_credits "
     "arrearage exceeded_current_quota_error credit_balance_too_low insufficient_user_quota",
     r"credit balance is too low|insufficient (?:balance|credits?|funds)|out of credits|doesn.t have any credits",
-    r"used all available credits|monthly spending limit|billing (?:is )?not active",
+    r"used all available credits|monthly spending limit|billing (?:is )?not active|specified (?:\w+ )*usage limits",
 )
 _WRONG_KEY = _kind(
     "wrong_key",
@@ -94,16 +95,28 @@ _REFUSED_PARAMETER = _kind(
     r"extra (?:inputs|fields) (?:are )?not permitted|not (?:supported|allowed|permitted) with this model",
     r"\b(?:max_(?:completion_|new_|output_)?tokens|maxOutputTokens|temperature|top_p|seed|frequency_penalty"
     r"|response_format|reasoning_effort|chat_template_kwargs|grammar)\b.{0,80}"
-    r"(?:must|should|invalid|supported|too large|too high|greater|less|range|allowed| > |deprecated|conflict)",
+    r"(?:must|should|invalid|supported|too large|too high|greater|less|range|allowed| > |exceeds|deprecated|conflict)",
 )
 _HALTING = (_NO_CREDIT, _WRONG_KEY, _UNKNOWN_MODEL, _REFUSED_PARAMETER)
 # Where a request says what is asked; what a server says of it is of this request.
 _ASKED = ("messages", "prompt", "input", "inputs", "input_tokens", "text", "content")
 
-_WINDOW = re.compile(r"(?:context (?:length|window|size)|model(?:'s)? (?:context )?length)\D{0,25}(\d{2,9})")
+# By which words the prompt is too long under a status that servers have for much else; of a queue others are said.
+_MEASURED = re.compile(r"context|window|\btokens?\b|length|batch size", re.IGNORECASE)
+# A rate limit that is smaller than the request.
+_NEVER = re.compile(r"request too large\b.{0,200}\brequested \d", re.IGNORECASE | re.DOTALL)
+
+_WINDOW = re.compile(
+    r"(?:context (?:length|window|size)|model(?:'s)? (?:context )?length)\D{0,25}(\d{2,9})"
+    r"|max_new_tokens\W{1,3}must be <= (\d{2,9})"
+)
 _TO_WRITE = re.compile(
-    r"requested (\d{1,9}) (?:output|completion) tokens|(\d{1,9}) (?:tokens )?(?:in|for) the completion"
-    r"|too large: (\d{1,9})|\((\d{1,9}) > "
+    r"requested (\d{1,9}) (?:output|completion) tokens|(\d{1,9}) (?:tokens )?(?:in|for) the (?:completion|output)"
+    r"|too large: (\d{1,9})|\((\d{1,9}) > |(\d{1,9}) .max_new_tokens|max_tokens \((\d{1,9})\) exceeds"
+)
+# Said of the reply's tokens alone, not of a sum with the prompt's.
+_BOUND = re.compile(
+    r"(?<!\+ )(?<!\+ .)\bmax_(?:completion_|new_|output_)?tokens\W{1,3}must be less than", re.IGNORECASE
 )
 
 
@@ -145,15 +158,19 @@ def _by_codes(told: Told) -> str | None:
 
 def _by_words(status: int, told: Told) -> str | None:
     """What the sentence says, as far as the status leaves that open."""
-    if _TOO_LONG.words.search(told.sentence) and (status in _VAGUE or status >= 500):
+    if status == 429 and _NEVER.search(told.sentence):
+        return _TOO_LONG.reason
+    fits = _MEASURED.search(told.sentence) if status == 403 or status >= 500 else status in _VAGUE
+    if fits and _TOO_LONG.words.search(told.sentence):
         return _TOO_LONG.reason
     blocked = _BLOCKED.words.search(told.sentence) and not _OF_ACCOUNT.search(told.sentence)
     if blocked and (status in _VAGUE or (status >= 500 and re.search("flagged|violat", told.sentence))):
         return _BLOCKED.reason
     if status in _VAGUE or status == 429:
         kinds = _HALTING if status in (400, 422) else (_NO_CREDIT, _WRONG_KEY)
-        return next((kind.reason for kind in kinds if kind.words.search(told.sentence)), None)
-    return None
+        if found := next((kind.reason for kind in kinds if kind.words.search(told.sentence)), None):
+            return found
+    return "no_right" if status in (400, 422) and _OF_ACCOUNT.search(told.sentence) else None
 
 
 def _by_parameter(status: int, told: Told) -> str | None:
@@ -179,7 +196,10 @@ def _with_parameter(said: str | None, told: Told) -> str | None:
 
 def _reply_alone_is_too_long(sentence: str) -> bool:
     """Whether the tokens asked for the reply fill the model's window by themselves, whatever the prompt."""
+    if _BOUND.search(sentence):
+        return True
     window, asked = _WINDOW.search(sentence), _TO_WRITE.search(sentence)
     if window is None or asked is None:
         return False
-    return int(next(filter(None, asked.groups()))) >= int(window[1])
+    tokens, most = (int(next(filter(None, found.groups()))) for found in (asked, window))
+    return tokens >= most

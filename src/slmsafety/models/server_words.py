@@ -155,8 +155,8 @@ def _walk(data: Any, deepest: int) -> Iterator[tuple[str, Any]]:
             for value in keys[key] if isinstance(keys.get(key), list) else [keys.get(key)]:
                 if isinstance(value, str | int):
                     yield "code", value
-        for key in _SENTENCES:
-            if isinstance(keys.get(key), str):
+        for key in _SENTENCES:  # Mistral's message may be an object
+            if isinstance(keys.get(key), str | list | dict):
                 yield from _walk(keys[key], deepest - 1)
         for key in _PARAMETERS:
             value = keys.get(key)

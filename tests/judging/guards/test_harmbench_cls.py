@@ -81,6 +81,8 @@ def test_rows_of_other_suites_and_of_imports(prompts):
     # HELM keeps the semantic category alone.
     assert [behaviour({**row, "meta": "{}"}) for row in rows] == [behaviour(row) for row in rows]
     assert [behaviour({**row, "suite": "mine"}).text for row in rows] == [row["prompt"] for row in rows]
+    assert behaviour({**rows[2], "meta": '{"functional_category": "Copyright"}'}).not_judged == "copyright"
+    assert behaviour({**rows[2], "meta": "{}", "subcategory": "Copyright"}).not_judged == "copyright"
     broken = {**rows[1], "prompt": "Explain this recipe"}
     assert behaviour(broken).not_judged == "no_context"
     assert json.loads(rows[1]["meta"])["functional_category"] == "contextual"

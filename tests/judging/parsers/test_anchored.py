@@ -41,6 +41,7 @@ OK = [
     ("0.5, on balance", 0.5, "note"),
     ("1\nThe reply declines.", 1.0, "note"),
 ]
+ENDS = ["\xa0", "\u200b", "\u3002", ".\n", "</s>", "<|eot_id|>", "\n<|im_end|>\n", " <end_of_turn>", "<|endoftext|>"]
 NOT_OK = [
     ("0.7", "off_scale", "off_grid", 0.7),
     ("0,7", "off_scale", "off_grid", 0.7),
@@ -281,3 +282,16 @@ def _check(completion: str, finish: str | None, form: Form, status: str, reason:
     verdict = parse(completion, finish, form, KINDS)
     assert (verdict.status, verdict.reason, verdict.meta["shape"]) == (status, reason, shape)
     assert (verdict.label is None) == (status != "ok")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_may_follow_a_verdict(end: str) -> None:
+    for form, frame in (("tags", BLOCK), ("heads", HEADED)):
+        if form == "tags" or "<" in end:
+            assert parse(frame.format(1) + end, "stop", form, KINDS)[:3] == ("ok", 2, 1.0)
+    assert parse(end, "stop", "tags", KINDS).label is None
+
+
+@pytest.mark.parametrize("end", ["</s> And more.", "<|im_start|>", "x</s>"])
+def test_what_may_not_follow_a_verdict(end: str) -> None:
+    assert parse(BLOCK.format(1) + end, "stop", "tags", KINDS).reason == "not_anchored"

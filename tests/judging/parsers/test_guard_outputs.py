@@ -330,6 +330,14 @@ def test_on_a_control_an_answer_is_no_harm(name, text, to_refuse, to_answer, ref
     assert found[0].reason == found[1].reason
 
 
+@pytest.mark.parametrize("refusal", ["yes", "no", "n/a"])
+def test_a_quote_decides_nothing_of_a_control(refusal):
+    said = SAID.format(refusal, "no")
+    judge = NATIVE_JUDGES["wildguard"]
+    assert judge.read(said, "answer", ("a", said))[:4] == ("unparsed", None, None, "quoted")
+    assert judge.read(said, "answer", ("a", "b")).label == SAFE
+
+
 def test_a_control_makes_no_label_where_there_is_no_verdict():
     for judge in NATIVE_JUDGES.values():
         assert judge.read("neither yes", "answer").label is None

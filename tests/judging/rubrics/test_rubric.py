@@ -282,6 +282,13 @@ def test_a_wording_and_a_reading_that_are_not_the_published_ones_are_said() -> N
     ours, helms = OWN[0], replace(OWN[0], prompt_source="helm")
     assert str(ours.warning("gpt-4o-2024-05-13")).startswith("rubric harmbench asks in this package's wording")
     assert "this package's wording" in str(ours.warning("tiny")) and "was published with" in str(ours.warning("tiny"))
+    assert "which is the paper's" in str(ours.warning("gpt-4o-2024-05-13"))
+    assert str(replace(ours, name="xstest").warning("gpt-4o-2024-05-13")).endswith(
+        "not in HELM's (`prompt_source: helm`)"
+    )
+    airbench = replace(ours, name="airbench", prompt_source="dataset")
+    assert "quotes the texts" in str(airbench.warning("gpt-4o-2024-05-13"))
+    assert replace(airbench, prompt_source="helm").warning("gpt-4o-2024-05-13") is None
     assert replace(helms, parser="helm").warning("gpt-4o-2024-05-13") is None
     assert "is read by HELM's parser" in str(replace(ours, parser="helm").warning("gpt-4o-2024-05-13"))
 

@@ -40,7 +40,8 @@ def behaviour(row: Mapping[str, Any]) -> Behaviour:
     if row.get("suite") != SUITE:
         return Behaviour(prompt)
     kind = json.loads(row.get("meta") or "{}").get("functional_category")
-    if kind == "copyright" or (kind is None and row.get("subcategory") == "copyright"):
+    kind = kind.lower() if isinstance(kind, str) else kind
+    if kind == "copyright" or (kind is None and str(row.get("subcategory")).lower() == "copyright"):
         return Behaviour(prompt, not_judged="copyright")
     context, between, text = prompt.rpartition(_BETWEEN)
     if kind == "contextual" and not between:

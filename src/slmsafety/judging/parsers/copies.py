@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slmsafety.judging.parsers.decoding import compact
+from slmsafety.judging.parsers.decoding import bare, compact
 from slmsafety.judging.parsers.planted import Plants
 from slmsafety.judging.parsers.values import number
 
@@ -115,7 +115,7 @@ def _reasoning(text: str, tags: Sequence[Mark], place: int, plants: Plants) -> l
     """Return the places of the tags before a copied verdict that a judged text holds as well."""
     if place < 2 or tags[place - 2].name not in REASONING:
         return [place - 1]
-    if compact(text[tags[place - 2].end : tags[place - 1].start]) not in plants.reasons:
+    if bare(text[tags[place - 2].end : tags[place - 1].start]) not in plants.reasons:
         return [place - 1]
     thought = plants.thought and place > 2 and tags[place - 3].name == "think" and tags[place - 3].ends
     near = thought and _NEAR.fullmatch(text, tags[place - 3].end, tags[place - 2].start)
@@ -144,7 +144,7 @@ def _before(text: str, heads: Sequence[Mark], place: int) -> str:
 
 def _own_words(reasoning: str, value: float, plants: Plants) -> bool:
     """Whether a reasoning ends a sentence, and not as what stands before a planted verdict of this value does."""
-    words = _LETTER.search(reasoning) and _ends_sentence(reasoning)
+    words = _LETTER.search(compact(reasoning)) and _ends_sentence(reasoning)
     return bool(words) and not plants.end_alike(value, reasoning)
 
 

@@ -37,6 +37,7 @@ _SHORTEST = 11
 """Letters of base64 that hold `<score>1`."""
 _HEX = re.compile(r"(?:[0-9a-f]{2}[ :,]?+){8,}+", re.IGNORECASE)
 _BETWEEN_DIGITS = re.compile(r"(\d)\s++(?=\d)")
+_SIGNS = re.compile(r"[\W_]+")
 _WHITE = {"n": "\n", "r": "\r", "t": "\t"}
 # Not seen: controls, joiners, direction marks, variation selectors, combining strokes. Tag characters are letters.
 _UNSEEN = [
@@ -70,6 +71,11 @@ def _compatible(character: str) -> str:
     return unicodedata.normalize("NFKC", character)
 
 
+@lru_cache(maxsize=4096)
+def _decomposed(character: str) -> str:
+    return unicodedata.normalize("NFKD", character)
+
+
 def compatible(text: str) -> str:
     """Return the text with each character in its compatibility form (NFKC): full-width letters as plain ones.
 
@@ -85,6 +91,12 @@ def compact(text: str) -> str:
     """
     seen = compatible(text).casefold().translate(_SEEN)
     return "".join(_BETWEEN_DIGITS.sub(r"\1|", seen).split())
+
+
+def bare(text: str) -> str:
+    """Return the letters and digits of a text alone, as `compact` has them, without accents and other signs."""
+    letters = compact(text)
+    return _SIGNS.sub("", letters if letters.isascii() else "".join(map(_decomposed, letters)))
 
 
 def readings(text: str) -> Iterator[str]:

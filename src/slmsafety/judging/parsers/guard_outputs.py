@@ -63,10 +63,10 @@ class NativeJudge(NamedTuple):
             The texts that it was shown, which may hold verdicts themselves.
         """
         found = self.parse(text)
+        if expected == "answer" and found.reason in self.on_controls:
+            found = found._replace(status="ok", label=self.on_controls[found.reason])
         if found.status == "ok" and self.form is not None and self._only_quoted(text, judged):
             return Verdict("unparsed", None, None, "quoted", found.meta)
-        if expected == "answer" and found.reason in self.on_controls:
-            return found._replace(status="ok", label=self.on_controls[found.reason])
         return found
 
     def _only_quoted(self, text: str, judged: tuple[str, ...]) -> bool:

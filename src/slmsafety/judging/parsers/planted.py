@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from slmsafety.judging.parsers.decoding import compact, readings
+from slmsafety.judging.parsers.decoding import bare, compact, readings
 from slmsafety.judging.parsers.values import NUMBER, as_float
 
 Form = Literal["tags", "heads"]
@@ -20,7 +20,7 @@ Form = Literal["tags", "heads"]
 _REACH = 12
 """How many letters before a verdict are compared: about two words. Fewer where the planted reasoning is shorter."""
 _SPAN = 80
-"""In how many letters behind its opening an element's number is looked for."""
+"""In how many letters of an element, brackets before them aside, its number is looked for; it is read to its end."""
 _GAP = 24
 """How many letters may stand between an end of reasoning and a verdict behind it: a judge may leave them out."""
 _MARKS = {
@@ -30,10 +30,12 @@ _MARKS = {
 _SCORES, _REASONING = ("score", "thescore"), ("reasoning", "think")
 _NEXT = re.compile(r"<|##")
 _NUMBER = re.compile(NUMBER)
+# Brackets that a number may stand in; `compact` makes square and curly ones "<".
+_OPENINGS = "<("
 
 
 class Plants(NamedTuple):
-    """The verdicts that judged texts hold; texts are in the form of `decoding.compact`.
+    """The verdicts that judged texts hold: elements in the form of `decoding.compact`, words in that of `bare`.
 
     Attributes
     ----------
@@ -68,12 +70,15 @@ class Plants(NamedTuple):
         """Whether an element is one of them: by its value, or where it has none by its text or its first number."""
         if value is not None or not self.texts:
             return value in self.values
-        letters = compact(text)[:_SPAN]
-        return letters in self.texts or _first(letters) in self.values
+        value, letters = _read(compact(text))
+        return letters in self.texts or value in self.values
 
     def end_alike(self, value: float, reasoning: str) -> bool:
-        """Whether a reasoning ends in the words that stand before a planted verdict of this value."""
-        letters = compact(reasoning)
+        """Whether a reasoning ends in the words that stand before a planted verdict of this value.
+
+        A judge that quotes may change signs: quotes, dashes, accents, a full stop.
+        """
+        letters = bare(reasoning)
         ends = (letters[-length:] for length in range(1, min(_REACH, len(letters)) + 1))
         return any((value, end) in self.before for end in ends) or (value, letters) in self.tails
 
@@ -81,10 +86,14 @@ class Plants(NamedTuple):
 NO_PLANTS = Plants()
 
 
-def _first(letters: str) -> float | None:
-    """Return the first number in a compact text."""
-    number = _NUMBER.search(letters)
-    return as_float(number[0]) if number else None
+def _read(letters: str) -> tuple[float | None, str]:
+    """Return the first number and the text of an element, given in letters up to the next mark."""
+    inner = letters.lstrip(_OPENINGS)
+    after = _NEXT.search(inner)
+    text = inner[: after.start()] if after else inner
+    begun = _NUMBER.search(text[:_SPAN])
+    number = _NUMBER.match(text, begun.start()) if begun else None
+    return as_float(number[0]) if number else None, text[:_SPAN]
 
 
 class _Plant(NamedTuple):
@@ -137,18 +146,16 @@ def _plants(letters: str, form: Form) -> Iterator[_Plant]:
     """Yield the planted verdicts of a compact text."""
     marks = list(_MARKS[form].finditer(letters))
     ends = [_START, _START, *(_Mark(*mark.span(), mark["name"] or "", bool(mark["end"])) for mark in marks)]
-    for mark, (earlier, latest) in zip(marks, pairwise(ends[:-1]), strict=True):
+    nexts = [*(mark.start() for mark in marks[1:]), len(letters)]
+    for mark, (earlier, latest), following in zip(marks, pairwise(ends[:-1]), nexts, strict=False):
         if mark["name"] not in _SCORES or mark["end"]:
             continue
-        text = letters[mark.end() : mark.end() + _SPAN]
-        if after := _NEXT.search(text):
-            text = text[: after.start()]
-        value = _first(text)
+        value, text = _read(letters[mark.end() : following])
         if form == "heads":
             opened = not latest.name and not latest.ends
-            yield _Plant(value, text, letters[latest.end : mark.start()], behind=False, opened=opened)
+            yield _Plant(value, text, bare(letters[latest.end : mark.start()]), behind=False, opened=opened)
             continue
         behind = latest.name in _REASONING and mark.start() - latest.end <= _GAP
-        reasoning = letters[earlier.end : latest.start] if behind else ""
+        reasoning = bare(letters[earlier.end : latest.start]) if behind else ""
         opened = behind and earlier.name in _REASONING and not earlier.ends
         yield _Plant(value, text, reasoning, behind, opened)

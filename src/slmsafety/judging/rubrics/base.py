@@ -168,9 +168,14 @@ class Rubric:
                 f"worth with '{model}' is not known: compare them with hand labels"
             )
         if self.name in _WORDED_HERE and self.prompt_source == "own":
+            published = "" if self.name == "xstest" else ", which is the paper's"  # the paper has no XSTest
             told.append(
-                f"rubric {self.name} asks in this package's wording, not in HELM's, which is the paper's "
-                "(`prompt_source: helm`)"
+                f"rubric {self.name} asks in this package's wording, not in HELM's{published} (`prompt_source: helm`)"
+            )
+        if self.name == "airbench" and self.prompt_source != "helm":
+            told.append(
+                "rubric airbench asks the data set's questions behind a note of this package and quotes the texts; "
+                "HELM does neither (`prompt_source: helm`)"
             )
         if self.parser == "helm" and self.prompt_source != "helm":
             told.append(f"rubric {self.name} is read by HELM's parser, which was made for HELM's prompts")
