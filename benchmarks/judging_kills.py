@@ -36,7 +36,7 @@ from slmsafety.pipeline.spending import look
 from slmsafety.records.schema import JUDGMENTS
 from slmsafety.records.store import Partition
 
-SIZES = {"kills": (100, 6), "replies": (300, 40)}
+SIZES = {"kills": (100, 3), "replies": (300, 40)}
 SEED, PLACES, LATENCY, BATCH_SECONDS = 1337, 8, 0.1, 0.3
 INPUT, OUTPUT = 2000, 8000  # billionths of a dollar a token
 VERDICT = "<reasoning>It says no.</reasoning>\n<score>1</score>"

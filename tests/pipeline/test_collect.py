@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 
 REPOSITORY = Path(__file__).parents[2]
 # How often the child is killed; the release check raises it to 20.
-KILLS = int(os.environ.get("SLMSAFETY_TEST_KILLS", "4"))
+KILLS = int(os.environ.get("SLMSAFETY_TEST_KILLS", "2"))
 SMALL = {
     "kind": "run",
     "suites": [{"name": "demo_direct", "limit": 12}, {"name": "demo_framed", "limit": 4}],
