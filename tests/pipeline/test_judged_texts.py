@@ -109,7 +109,7 @@ def test_a_judge_gets_the_part_that_the_study_chooses(root, judged):
     found = by_form(asked, forms, "keeper")
     sent = found[found["status"] == "ok"]
     assert sent["raw_text"].to_dict() == expected_texts(asked, forms, judged)
-    documented = "expected,finish_reason,generation_id,instance_id,meta,model,prompt,response,sample,suite"
+    documented = "expected,finish_reason,generation_id,instance_id,meta,model,prompt,response,sample,subcategory,suite"
     assert set(sent["reason"]) == {documented}
     whole, answer = ids_of(asked, "keeper")
     assert whole != answer
