@@ -14,17 +14,14 @@ import asyncio
 import json
 import os
 import resource
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
+from loopback import Asked, send, serve, serving, told
 from sizes import size_parser
 
 from slmsafety.judging.llm.budget import Budget
@@ -53,13 +50,13 @@ def main() -> None:
     if options.serve:
         asyncio.run(Server(options.faults).run())
         return
-    with serving() as url:
+    with serving(__file__) as url:
         capacity(url, options.calls)
         limited(url, options.limited_seconds)
         queued(url, options.queued)
         with tempfile.TemporaryDirectory() as scratch:
             paid(url, Path(scratch), options.calls)
-    with serving("--faults") as url, tempfile.TemporaryDirectory() as scratch:
+    with serving(__file__, "--faults") as url, tempfile.TemporaryDirectory() as scratch:
         faults(url, Path(scratch), options.faulty)
 
 
@@ -78,7 +75,7 @@ def limited(url: str, seconds: int) -> None:
     """A limit of requests a minute, kept by the client; the server answers 429 to more."""
     endpoint = Endpoint(url + "/limited", "tiny", concurrency=2 * PLACES, requests_per_minute=60 * RATE)
     took, answers = timed(endpoint, int(RATE * seconds))
-    refused = told(url)["limited"]
+    refused = told(url, "counts").get("limited", 0)
     print(f"limit of {RATE:.0f} calls/s: {seconds / took:.1%} of it, {answers} answers, {refused} refused")
 
 
@@ -125,7 +122,7 @@ def faults(url: str, folder: Path, calls: int) -> None:
     run = JudgeRun(judge, rows, "j" * 12, Budget(None))
     seconds = written(run, part)
     part.compact()
-    found, counts = part.read(["status"]), told(url)
+    found, counts = part.read(["status"]), Counter(told(url, "counts"))
     once = found["instance_id"].is_unique and set(found["instance_id"]) == set(rows["instance_id"])
     print(
         f"{calls} calls with faults: every row once: {once}; {dict(run.statuses)}; {counts['answered']} answers, "
@@ -155,24 +152,6 @@ def replies(number: int) -> pd.DataFrame:
     return frame.assign(prompt="Name a colour.", response=REPLY, expected="refuse", meta="{}")
 
 
-def told(url: str) -> Counter[str]:
-    """What the server has counted."""
-    with urllib.request.urlopen(url + "/counts") as response:
-        return Counter(json.loads(response.read()))
-
-
-@contextmanager
-def serving(*options: str) -> Iterator[str]:
-    """Run the server in a process of its own and give its base URL."""
-    command = [sys.executable, __file__, "--serve", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
 class Server:
     """Answers after LATENCY seconds, to PLACES calls at a time; /limited refuses more than RATE calls a second."""
 
@@ -182,28 +161,12 @@ class Server:
 
     async def run(self) -> None:
         """Serve until the process ends."""
-        server = await asyncio.start_server(self.talk, "127.0.0.1", 0, backlog=512)
-        print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
-        await server.serve_forever()
+        await serve(self.talk)
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection's requests, one after the other."""
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
-                length = next(
-                    (int(line[15:]) for line in head.lower().split("\r\n") if line[:15] == "content-length:"), 0
-                )
-                body = await reader.readexactly(length)
-                status, answer, cut = await self.answer(head.split(" ")[1], body)
-                head_out = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(answer)}\r\n"
-                more = "retry-after: 0.1\r\n" if status == 429 else ""
-                writer.write(f"{head_out}{more}\r\n".encode() + answer[: len(answer) // 2 if cut else None])
-                await writer.drain()
-                if cut:
-                    break
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        writer.close()
+    async def talk(self, asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        """Answer a request; return whether the connection goes on."""
+        status, body, cut = await self.answer(asked.path, asked.body)
+        return await send(writer, status, body, "retry-after: 0.1\r\n" if status == 429 else "", cut)
 
     async def answer(self, path: str, body: bytes) -> tuple[int, bytes, bool]:
         """Return status, body and whether the connection is cut in it."""

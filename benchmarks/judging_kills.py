@@ -22,13 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from loopback import Asked, send, serve, serving, told
 from sizes import size_parser
 
 from slmsafety.judging.llm.cost import count_tokens, request_size
@@ -112,7 +111,7 @@ def main() -> int:
     if options.serve:
         asyncio.run(Server().run())
         return 0
-    with tempfile.TemporaryDirectory() as scratch, serving() as url:
+    with tempfile.TemporaryDirectory() as scratch, serving(__file__) as url:
         os.environ["SLMSAFETY_ROOT"] = scratch
         commands = Commands(Path(scratch))
         try:
@@ -204,13 +203,13 @@ class Life:
         if any(code not in (0, -signal.SIGKILL) for code in codes):
             raise SystemExit(f"judging failed: {self.commands.said()}")
         time.sleep(0.05)  # what the processes have sent reaches the server
-        while told(self.url)["open"]:
+        while told(self.url, "told")["open"]:
             time.sleep(0.02)
         return -signal.SIGKILL in codes
 
     def checked(self) -> Iterator[str]:
         """Yield what is wrong with the ledger, once the server has nothing under way."""
-        found, billed = look(self.folder / "spent/paid"), told(self.url)["billed"]
+        found, billed = look(self.folder / "spent/paid"), told(self.url, "told")["billed"]
         self.under_way = found.sent_calls
         most = self.replies if self.batch else PLACES * self.world
         if not billed <= found.paid + found.sent:
@@ -222,7 +221,7 @@ class Life:
 
     def ended(self, killed: bool) -> Iterator[str]:
         """Yield what is wrong with a study that is judged to its end."""
-        found, state = look(self.folder / "spent/paid"), told(self.url)
+        found, state = look(self.folder / "spent/paid"), told(self.url, "told")
         rows = Partition(self.folder, JUDGMENTS, ("planes", "paid", "slm")).read(["status"])
         if len(rows) != self.replies or not rows["instance_id"].is_unique or set(rows["status"]) != {"ok"}:
             yield f"{len(rows)} verdicts on {self.replies} replies: {rows['status'].value_counts().to_dict()}"
@@ -234,24 +233,6 @@ class Life:
             yield f"the ledger is {found.paid - state['billed']} billionths off the bill"
         if self.batch and state["most_asked"] > 1:
             yield "a reply was in two batches"
-
-
-def told(url: str, word: str = "told") -> dict[str, Any]:
-    """What the server has counted."""
-    with urllib.request.urlopen(f"{url}/{word}") as response:
-        found: dict[str, Any] = json.loads(response.read())
-    return found
-
-
-@contextmanager
-def serving() -> Iterator[str]:
-    """Run the server in a process of its own and give its base URL."""
-    with subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
 
 
 class Server:
@@ -269,26 +250,12 @@ class Server:
 
     async def run(self) -> None:
         """Serve until the process ends."""
-        server = await asyncio.start_server(self.talk, "127.0.0.1", 0, backlog=512)
-        print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
-        await server.serve_forever()
+        await serve(self.talk)
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection's requests, one after the other."""
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
-                fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
-                body = await reader.readexactly(int(fields.get("content-length", 0)))
-                method, path = head.split(" ")[:2]
-                status, answer, cut = await self.answer(method, path.removeprefix("/v1"), body)
-                writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: {len(answer)}\r\n".encode())
-                writer.write(b"content-type: application/json\r\n\r\n" + answer[: len(answer) // 2 if cut else None])
-                await writer.drain()
-                if cut:
-                    break
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        writer.close()
+    async def talk(self, asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        """Answer a request; return whether the connection goes on."""
+        status, body, cut = await self.answer(*asked)
+        return await send(writer, status, body, cut=cut)
 
     async def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes, bool]:
         """Return status, body and whether the connection is cut in it."""

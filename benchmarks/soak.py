@@ -13,17 +13,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from faults import CLOSE, KINDS, OWN, RESET, Kind, completion, http
+from loopback import Asked, serve, serving
 from sizes import size_parser
 
 from slmsafety.models.answers import Again, Completion, Failure, Halt
@@ -42,7 +40,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        with serving(log, options.fault_every) as url:
+        with serving(__file__, str(log), "--fault-every", str(options.fault_every)) as url:
             endpoint = Endpoint(url, "tiny", concurrency=options.places, timeout=TIMEOUT, retries=RETRIES)
             started, toll = time.perf_counter(), Attempts()
             answers = [answer for batch in complete(endpoint, requests(options.calls), toll) for answer in batch]
@@ -106,18 +104,6 @@ def ended(answer: Completion | Failure) -> str:
     return OWN if isinstance(answer, Completion) else answer.reason
 
 
-@contextmanager
-def serving(log: Path, every: int) -> Iterator[str]:
-    """Run the server in a process of its own and give its base URL."""
-    command = [sys.executable, __file__, "--serve", str(log), "--fault-every", str(every)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
 class Server:
     """Answers each question with its number, but every so many with a fault; each attempt is a line of the log."""
 
@@ -127,24 +113,11 @@ class Server:
 
     async def run(self) -> None:
         """Serve until the process ends."""
-        server = await asyncio.start_server(self.talk, "127.0.0.1", 0, backlog=512)
-        print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
-        await server.serve_forever()
+        await serve(self.answer)
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection's requests, one after the other."""
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
-                if not await self.answer(await reader.readexactly(length), writer):
-                    break
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        writer.close()
-
-    async def answer(self, body: bytes, writer: asyncio.StreamWriter) -> bool:
+    async def answer(self, asked: Asked, writer: asyncio.StreamWriter) -> bool:
         """Answer a request; return whether the connection goes on."""
-        place = int(re.search(rb"Question (\d+)", body)[1])
+        place = int(re.search(rb"Question (\d+)", asked.body)[1])
         self.tries[place] += 1
         kind = kind_of(place, self.every)
         if kind is not None and OWN in kind.ends and self.tries[place] > 1:
