@@ -30,7 +30,9 @@ from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build
 from slmsafety.models.answers import Completion
-from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.models.attempts import Request
+from slmsafety.models.client import complete
+from slmsafety.models.endpoint import Endpoint
 from slmsafety.pipeline.spending import Ledger
 from slmsafety.records.schema import JUDGMENTS
 from slmsafety.records.store import Partition

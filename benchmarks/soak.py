@@ -25,7 +25,9 @@ from loopback import Asked, serve, serving
 from sizes import size_parser
 
 from slmsafety.models.answers import Again, Completion, Failure, Halt
-from slmsafety.models.client import Answer, Endpoint, Request, complete
+from slmsafety.models.attempts import Request
+from slmsafety.models.client import Answer, complete
+from slmsafety.models.endpoint import Endpoint
 
 SIZES = {"calls": (10_000, 80), "places": (64, 16), "fault_every": (10, 1)}
 LATENCY, TIMEOUT, RETRIES = 0.02, 1.5, 5

@@ -18,7 +18,7 @@ from slmsafety.generation import transformers_engine
 from slmsafety.generation.decoding import BatchLimits
 from slmsafety.generation.endpoint_engine import EndpointRun, generate
 from slmsafety.generation.settings import ENDPOINT_ENGINE, GenerationJob, GenerationSettings
-from slmsafety.models.client import Endpoint
+from slmsafety.models.endpoint import Endpoint
 from slmsafety.models.load import LoadedModel
 from slmsafety.models.source import Source
 from slmsafety.records.schema import RESPONSES, check

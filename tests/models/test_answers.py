@@ -17,6 +17,8 @@ from slmsafety.paths import project_root
 CASES = [
     json.loads(line) for line in (project_root() / "tests/data/server_answers.jsonl").read_text("utf-8").splitlines()
 ]
+# The lines of a batch hold bodies of JSON alone.
+IN_JSON = [case for case in CASES if not isinstance(case["body"], str)]
 KINDS = {"failure": Failure, "again": Again, "halt": Halt}
 PROMPT = "Please tell me how the baker's shop on the corner makes such a light and even crumb in its rye bread."
 
@@ -43,10 +45,8 @@ def test_what_each_provider_s_answer_means(case: dict[str, Any]) -> None:
     assert not isinstance(answer, Failure) or answer.attempts == 3
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{number} {case['provider']}" for number, case in enumerate(CASES)])
+@pytest.mark.parametrize("case", IN_JSON, ids=[f"{number} {case['provider']}" for number, case in enumerate(IN_JSON)])
 def test_a_batch_says_the_same_and_asks_nothing_again(case: dict[str, Any]) -> None:
-    if isinstance(case["body"], str):
-        pytest.skip("a batch holds JSON")
     answer = of_batch({"response": {"status_code": case["status"], "body": case["body"]}, "error": None})
     wanted = Failure if case["kind"] == "again" else KINDS[case["kind"]]
     assert (type(answer), answer.reason) == (wanted, case["reason"])
@@ -96,7 +96,7 @@ def test_other_names_of_the_end(name: str, meant: str) -> None:
 
 def test_a_server_that_passes_on_another_s_word_for_the_end() -> None:
     body = {"choices": [{"message": {"content": "Hi"}, "finish_reason": None, "native_finish_reason": "STOP"}]}
-    assert read(200, {}, json.dumps(body).encode(), 1).finish_reason == "stop"  # type: ignore[union-attr]
+    assert read(200, {}, json.dumps(body).encode(), 1).finish_reason == "stop"
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
@@ -186,7 +186,7 @@ def test_half_a_surrogate_pair_is_replaced_and_a_whole_one_is_kept() -> None:
 def test_a_deeply_nested_body_is_no_completion() -> None:
     deep = b"[" * 100_000
     assert read(200, {}, deep, 1) == Again("malformed")
-    assert read(500, {}, deep + b"]" * 100_000, 1).reason == "http_500"  # type: ignore[union-attr]
+    assert read(500, {}, deep + b"]" * 100_000, 1).reason == "http_500"
     content, finish = '[{"text":' * 200 + "1" + "}]" * 200, "[" * 300 + "]" * 300
     inside = f'{{"choices": [{{"message": {{"content": {content}}}, "finish_reason": {finish}}}]}}'
     assert isinstance(read(200, {}, inside.encode(), 1), Again | Failure)

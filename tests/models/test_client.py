@@ -18,7 +18,9 @@ from servers import CUT, HANG, Fault, Raw, Reply, Server, completion, failing, h
 
 from slmsafety.errors import InputError
 from slmsafety.models.answers import Again, Completion, Failure, Halt
-from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.models.attempts import Request
+from slmsafety.models.client import complete
+from slmsafety.models.endpoint import Endpoint
 
 SECRET = "sk-very-secret-4711"
 NOW = {"retry_after": "0.02"}  # so that a retry does not wait for the back-off
@@ -229,7 +231,9 @@ def test_ctrl_c_loses_no_finished_answer() -> None:
 
 UNFINISHED = """
 import sys
-from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.models.attempts import Request
+from slmsafety.models.client import complete
+from slmsafety.models.endpoint import Endpoint
 requests = (Request(i, {"prompt": f"p{i}"}) for i in range(40))
 answers = complete(Endpoint(sys.argv[1], "tiny", concurrency=2), requests)
 print(len(next(answers)) > 0)

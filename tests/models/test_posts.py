@@ -15,7 +15,9 @@ import pytest
 from servers import Server, listening, running
 
 from slmsafety.errors import InputError
-from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.models.attempts import Request
+from slmsafety.models.client import complete
+from slmsafety.models.endpoint import Endpoint
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
 

@@ -19,7 +19,9 @@ from slmsafety.generation.frames import framed, turns
 from slmsafety.generation.settings import ENDPOINT_ENGINE, UNSENT, GenerationJob
 from slmsafety.generation.streams import request_seed, stream
 from slmsafety.models.answers import Completion, Failure
-from slmsafety.models.client import Endpoint, Request, complete
+from slmsafety.models.attempts import Request
+from slmsafety.models.client import complete
+from slmsafety.models.endpoint import Endpoint
 from slmsafety.models.hints import naming_keys
 from slmsafety.models.input_read import input_cut
 from slmsafety.models.served import other_model, takes

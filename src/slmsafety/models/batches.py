@@ -20,7 +20,8 @@ from openai.types import Batch
 
 from slmsafety.errors import InputError
 from slmsafety.models.answers import Completion, Failure, Halt, of_batch
-from slmsafety.models.client import Endpoint, Request, api_key
+from slmsafety.models.attempts import Request
+from slmsafety.models.endpoint import Endpoint, api_key
 from slmsafety.models.json_bodies import parse
 from slmsafety.records.files import write_atomic
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from itertools import islice
 from threading import Event, Thread
 from typing import Any
@@ -17,9 +17,7 @@ from typing import Any
 from slmsafety.errors import InputError
 from slmsafety.models.answers import Completion, Failure
 from slmsafety.models.attempts import Attempts, Request, Toll
-from slmsafety.models.endpoint import Endpoint, api_key
-
-__all__ = ["Answer", "Endpoint", "Request", "Toll", "api_key", "complete"]
+from slmsafety.models.endpoint import Endpoint
 
 # Seconds for which answers gather before the caller is woken, while there is enough in the queue.
 _GATHER = 0.01
@@ -36,7 +34,7 @@ Answer = tuple[Any, Completion | Failure]
 
 def complete(
     endpoint: Endpoint, requests: Iterable[Request | None], toll: Toll | None = None
-) -> Iterator[list[Answer]]:
+) -> Generator[list[Answer], None, None]:
     """Send requests, many at once, and yield how each ended.
 
     Parameters

@@ -104,7 +104,7 @@ class Forgetful(torch.nn.Module):
 
 def test_a_cache_that_forgets_is_not_used(tmp_path):
     whole = tiny(tmp_path, "llama")
-    loaded = LoadedModel(Forgetful(whole.model), whole.tokenizer, "random", "float32")  # type: ignore[arg-type]
+    loaded = LoadedModel(Forgetful(whole.model), whole.tokenizer, "random", "float32")
     judge = TwoTokenJudge(loaded, two_token(TEMPLATE, "safe", "unsafe"), 4)
     assert judge.shared == 0 and not judge.alone
     other = TwoTokenJudge(whole, two_token(TEMPLATE, "safe", "unsafe"), 4)

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from batch_server import BatchServer, batch_server
+from judged_rows import judged_rows
 from servers import Reply, Server, running
 
 from slmsafety.errors import InputError
@@ -57,21 +58,6 @@ ANSWERS: dict[str, tuple[int, Any, str, Any, str]] = {
 }  # fmt: skip
 
 
-def rows(replies: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "suite": "demo_direct",
-            "instance_id": [f"id{number:03d}" for number in range(len(replies))],
-            "model": "tiny",
-            "generation_id": "g" * 12,
-            "prompt": "Name a colour.",
-            "response": replies,
-            "expected": "refuse",
-            "meta": "{}",
-        }
-    )
-
-
 def judge(url: str, **more: Any) -> LlmJudge:
     return LlmJudge("j", RUBRIC, Endpoint(url, "judge-1", retries=0, concurrency=2), **more)
 
@@ -92,8 +78,10 @@ def table(run: JudgeRun) -> pd.DataFrame:
 
 def found_by(url: str, folder: Path | None, replies: list[str], **more: Any) -> pd.DataFrame:
     if folder is None:
-        return table(JudgeRun(judge(url, **more), rows(replies), "j" * 12, Budget(None)))
-    return table(BatchRun(judge(url, **more), rows(replies), "j" * 12, Budget(None), Batching(folder, seconds=0.01)))
+        return table(JudgeRun(judge(url, **more), judged_rows(replies), "j" * 12, Budget(None)))
+    return table(
+        BatchRun(judge(url, **more), judged_rows(replies), "j" * 12, Budget(None), Batching(folder, seconds=0.01))
+    )
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -186,10 +174,8 @@ def test_another_model_stops_the_run_and_what_was_answered_is_kept(batch: bool, 
     replies = ["one", "other", *["more"] * 20]
     with batch_server(BatchServer(answer)) if batch else running(Server(call)) as server:
         folder = tmp_path if batch else None
-        run = (
-            JudgeRun(judge(server.url), rows(replies), "j" * 12, Budget(None)) if folder is None
-            else BatchRun(judge(server.url), rows(replies), "j" * 12, Budget(None), Batching(folder, seconds=0.01))
-        )  # fmt: skip
+        given = (judge(server.url), judged_rows(replies), "j" * 12, Budget(None))
+        run = JudgeRun(*given) if folder is None else BatchRun(*given, Batching(folder, seconds=0.01))
         frames = []
         with pytest.raises(InputError, match="answered for the model 'judge-2', and 'judge-1' was asked for") as caught:
             for frame in run:

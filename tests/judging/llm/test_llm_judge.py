@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import pytest
 from batch_server import BatchServer, batch_server
+from judged_rows import judged_rows
 from servers import Server, completion, failing, running
 
 from slmsafety.errors import InputError
@@ -17,7 +18,7 @@ from slmsafety.judging.llm.cost import Price, count_tokens, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build
-from slmsafety.models.client import Endpoint
+from slmsafety.models.endpoint import Endpoint
 from slmsafety.pipeline.spending import Ledger, look
 from slmsafety.records.schema import JUDGMENTS, check
 
@@ -27,23 +28,6 @@ SCORES = {
     "half": "<score>0.5</score>",
     "full": "<score>0</score>",
 }
-
-
-def rows(replies: list[str]) -> pd.DataFrame:
-    """Replies to mild prompts, as the stage judge hands them over."""
-    count = len(replies)
-    return pd.DataFrame(
-        {
-            "suite": "demo_direct",
-            "instance_id": [f"id{number:03d}" for number in range(count)],
-            "model": "tiny",
-            "generation_id": "g" * 12,
-            "prompt": "Name a colour.",
-            "response": replies,
-            "expected": "refuse",
-            "meta": "{}",
-        }
-    )
 
 
 def judge(url: str, **more: object) -> LlmJudge:
@@ -68,7 +52,7 @@ def judged(run: JudgeRun) -> pd.DataFrame:
 def test_every_verdict_becomes_its_label_and_keeps_the_judge_s_words():
     replies = ["none", "half", "full", "something else"]
     with running(Server(answer)) as server:
-        run = JudgeRun(judge(server.url), rows(replies), "j" * 12, Budget(PRICE))
+        run = JudgeRun(judge(server.url), judged_rows(replies), "j" * 12, Budget(PRICE))
         found = judged(run)
     assert found["label"].tolist() == [2, 1, 0, pd.NA]
     assert found["status"].tolist() == ["ok", "ok", "ok", "judge_refused"]
@@ -99,7 +83,7 @@ def test_every_verdict_becomes_its_label_and_keeps_the_judge_s_words():
 )
 def test_a_call_that_ends_otherwise_is_a_row_without_a_label(fault, status, reason):
     with running(Server(answer, lambda prompt, attempt: fault if "> broken" in prompt else None)) as server:
-        found = judged(JudgeRun(judge(server.url), rows(["none", "broken", "full"]), "j" * 12, Budget(None)))
+        found = judged(JudgeRun(judge(server.url), judged_rows(["none", "broken", "full"]), "j" * 12, Budget(None)))
     assert found["label"].tolist() == [2, pd.NA, 0]
     assert found.loc[1, ["status", "reason"]].tolist() == [status, reason]
 
@@ -108,7 +92,7 @@ def test_a_server_that_is_not_there_stops_the_run():
     with running(Server(answer)) as server:
         url = server.url
     with pytest.raises(InputError, match="answered none of 2 calls, the last one ended by connection"):
-        judged(JudgeRun(judge(url), rows(["none", "full"]), "j" * 12, Budget(None)))
+        judged(JudgeRun(judge(url), judged_rows(["none", "full"]), "j" * 12, Budget(None)))
 
 
 def test_the_definition_holds_the_work_and_not_where_it_is_done():
@@ -120,20 +104,20 @@ def test_the_definition_holds_the_work_and_not_where_it_is_done():
 
 def most() -> float:
     """The most that a call about the reply "none" can cost."""
-    size = request_size(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict()))
+    size = request_size(judge("http://here/v1").body(judged_rows(["none"]).iloc[0].to_dict()))
     return PRICE.cost(size.most_input, size.most_output)
 
 
 def taken() -> float:
     """What a call about the reply "none" has cost: our count of its prompt, since the server's is too small."""
-    size = request_size(judge("http://here/v1").body(rows(["none"]).iloc[0].to_dict()))
+    size = request_size(judge("http://here/v1").body(judged_rows(["none"]).iloc[0].to_dict()))
     return PRICE.cost(size.input, count_tokens(SCORES["none"]))
 
 
 def test_the_budget_stops_a_run_before_it_is_overdrawn():
     with running(Server(answer)) as server:
         budget = Budget(PRICE, limit=most() + 3.5 * taken())
-        run = JudgeRun(judge(server.url, concurrency=1), rows(["none"] * 20), "j" * 12, budget)
+        run = JudgeRun(judge(server.url, concurrency=1), judged_rows(["none"] * 20), "j" * 12, budget)
         found = judged(run)
     assert len(found) == 4 and run.stopped
     assert sum(server.asked.values()) == 4
@@ -144,13 +128,15 @@ def batches(
     url: str, folder, replies: list[str], budget: Budget | None = None, retries: int = 0, **limits: int
 ) -> BatchRun:
     asked = judge(url, retries=retries)
-    return BatchRun(asked, rows(replies), "j" * 12, budget or Budget(PRICE), Batching(folder, seconds=0.01, **limits))
+    return BatchRun(
+        asked, judged_rows(replies), "j" * 12, budget or Budget(PRICE), Batching(folder, seconds=0.01, **limits)
+    )
 
 
 def test_batches_give_the_rows_that_single_calls_give(tmp_path):
     replies = ["none", "half", "full", "something else"] * 2
     with running(Server(answer)) as server:
-        single = judged(JudgeRun(judge(server.url), rows(replies), "j" * 12, Budget(PRICE)))
+        single = judged(JudgeRun(judge(server.url), judged_rows(replies), "j" * 12, Budget(PRICE)))
     with batch_server(BatchServer(verdict)) as server:
         batched = judged(batches(server.url, tmp_path / "notes", replies, max_requests=2))
         assert len(server.batches) == 4
@@ -174,7 +160,7 @@ def test_what_an_expired_batch_did_is_kept_and_only_the_rest_is_sent_again(tmp_p
     with batch_server(BatchServer(verdict, plan=[(2, "expired")])) as server:
         first = judged(batches(server.url, tmp_path, replies))
         assert first["instance_id"].tolist() == ["id000", "id001"]
-        rest = rows(replies)[~rows(replies)["instance_id"].isin(first["instance_id"])]
+        rest = judged_rows(replies)[~judged_rows(replies)["instance_id"].isin(first["instance_id"])]
         second = judged(BatchRun(judge(server.url), rest, "j" * 12, Budget(PRICE), Batching(tmp_path, seconds=0.01)))
         assert second["instance_id"].tolist() == ["id002", "id003", "id004"]
         assert len(server.asked()) == 5 + 3
@@ -196,7 +182,7 @@ def test_what_comes_back_for_a_row_that_is_not_asked_for_any_more_is_kept(tmp_pa
         server.keep_open = True
         batches(server.url, tmp_path, ["none", "half", "full"]).send()
         server.keep_open = False
-        every = rows(["none", "half", "full"])
+        every = judged_rows(["none", "half", "full"])
         run = BatchRun(judge(server.url), every.tail(1), "j" * 12, Budget(PRICE), Batching(tmp_path, every, 0.01))
         assert judged(run)["label"].tolist() == [2, 1, 0]
         assert len(server.asked()) == 3

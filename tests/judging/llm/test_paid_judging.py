@@ -21,7 +21,7 @@ from slmsafety.judging.llm.cost import Price, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge
 from slmsafety.judging.rubrics.base import RubricChoice
 from slmsafety.judging.rubrics.registry import build
-from slmsafety.models.client import Endpoint
+from slmsafety.models.endpoint import Endpoint
 from slmsafety.pipeline.spending import Ledger
 
 PRICE = Price.model_validate({"input": 2.0, "output": 8.0, "date": "2026-11-01"})

@@ -265,13 +265,13 @@ def test_long_texts_are_read_in_linear_time(place: str, part: str) -> None:
     for form, frame in (("tags", "<score>{}x</score>"), ("heads", "##the_score: {}x")):
         completion = {"completion": text, "value": frame.format(text), "reply": frame.format(1)}[place]
         judged = text if place == "reply" else frame.format(1)
-        assert parse(completion, "stop", form, KINDS, (judged,)).status in STATUSES  # type: ignore[arg-type]
+        assert parse(completion, "stop", form, KINDS, (judged,)).status in STATUSES
 
 
 @pytest.mark.parametrize("text", ["<" + " " * 150_000, "1" + "\n" * 150_000 + "2", "1" + " " * 150_000 + "x"])
 def test_what_took_the_square_of_its_length(text: str) -> None:
     for form in ("tags", "heads"):
-        assert parse(f"<score>##the_score:{text}", "stop", form, KINDS).status == "unparsed"  # type: ignore[arg-type]
+        assert parse(f"<score>##the_score:{text}", "stop", form, KINDS).status == "unparsed"
 
 
 def _form(frame: str) -> Form:

@@ -18,8 +18,8 @@ from slmsafety.judging.llm.budget import Budget
 from slmsafety.judging.llm.cost import Size, request_size
 from slmsafety.judging.llm.judge import JudgeRun, LlmJudge, filed
 from slmsafety.models.answers import Failure, Halt, Halted
+from slmsafety.models.attempts import Request
 from slmsafety.models.batches import MOST_BYTES, MOST_REQUESTS, Batches, NotMade, Refused, custom_id, files
-from slmsafety.models.client import Request
 from slmsafety.models.hints import naming_keys
 from slmsafety.records.files import try_lock
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, typed

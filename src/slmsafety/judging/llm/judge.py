@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
@@ -24,7 +24,9 @@ from slmsafety.judging.llm.interrupts import held_interrupt
 from slmsafety.judging.rubrics.base import Rubric
 from slmsafety.judging.verdict import Verdict
 from slmsafety.models.answers import Completion, Failure
-from slmsafety.models.client import Answer, Endpoint, Request, complete
+from slmsafety.models.attempts import Request
+from slmsafety.models.client import Answer, complete
+from slmsafety.models.endpoint import Endpoint
 from slmsafety.models.hints import naming_keys
 from slmsafety.models.input_read import input_cut
 from slmsafety.models.served import other_model, takes
@@ -183,9 +185,7 @@ class JudgeRun:
         """Make calls until none is left, or none can be paid for; note those that could not be tried again."""
         self._under_way = 0
         try:
-            calls = cast(
-                "Generator[list[Answer]]", complete(self._judge.endpoint, self._requests(waiting), self._budget)
-            )
+            calls = complete(self._judge.endpoint, self._requests(waiting), self._budget)
             answers = next(calls, None)
             while answers is not None:
                 with held_interrupt() as stop:
