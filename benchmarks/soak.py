@@ -44,7 +44,7 @@ def main() -> None:
         log = Path(folder, "log")
         with serving(__file__, str(log), "--fault-every", str(options.fault_every)) as url:
             endpoint = Endpoint(url, "tiny", concurrency=options.places, timeout=TIMEOUT, retries=RETRIES)
-            started, toll = time.perf_counter(), Attempts()
+            started, toll = time.perf_counter(), CountingToll()
             answers = [answer for batch in complete(endpoint, requests(options.calls), toll) for answer in batch]
             seconds = time.perf_counter() - started
         seen = Counter(json.loads(line)["id"] for line in log.read_text().splitlines())
@@ -52,7 +52,7 @@ def main() -> None:
         raise SystemExit(1)
 
 
-class Attempts:
+class CountingToll:
     """Counts what is sent, by request, and what is under way."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def kind_of(place: int, every: int) -> Kind | None:
     return KINDS[place // every % len(KINDS)] if place % every == 0 else None
 
 
-def report(options: Namespace, answers: list[Answer], toll: Attempts, seen: Counter[int], seconds: float) -> bool:
+def report(options: Namespace, answers: list[Answer], toll: CountingToll, seen: Counter[int], seconds: float) -> bool:
     """Print what was otherwise than it should be; return whether nothing was."""
     calls, every = options.calls, options.fault_every
     times = Counter(key for key, _ in answers)

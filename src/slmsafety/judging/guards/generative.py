@@ -123,8 +123,8 @@ class GenerativeJudge:
             _unasked(found) if isinstance(found, str) else self._result(found, written[row], said)
             for row, (found, said) in enumerate(zip(asked, told, strict=True))
         ]
-        said = ["status", "label", "refused", "raw_value", "raw_text", "reason"]
-        frame = pd.DataFrame(results, columns=[*said, "input_tokens", "output_tokens", "meta"])
+        verdict = ["status", "label", "refused", "raw_value", "raw_text", "reason"]
+        frame = pd.DataFrame(results, columns=[*verdict, "input_tokens", "output_tokens", "meta"])
         kinds = {
             "label": "Int64",
             "refused": "boolean",
