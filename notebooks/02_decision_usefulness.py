@@ -25,6 +25,7 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 
 # %%
 from slmsafety.analysis.judges.agreement import agreement, confusion, confusion_frame
+from slmsafety.analysis.judges.coverage import coverage_curves
 from slmsafety.analysis.judges.judge_card import judge_cards
 from slmsafety.analysis.outcomes import counts, decisiveness, empty_effect, missing, over_refusal, refusals_untold
 from slmsafety.analysis.rankings import rank_within_suites
@@ -151,6 +152,17 @@ if page.has("judge_card"):
     page.table("judge_card", cards[[*found, *wrong]])
     for sentence in told.judge_cards(cards[cards["judge"] != "always safe"], known.name):
         page.say(sentence)
+
+# %% [markdown]
+# A judge with probabilities can abstain where it is unsure (`threshold`). Read from left to right: the fewer replies it labels, the
+# more of its labels should equal the reference's; where the line stays level, its probabilities tell nothing.
+
+# %%
+if page.has("judge_coverage"):
+    curves = lab.named(coverage_curves(known.rows))
+    if page.has("judge_coverage", unless="no judge with a reference gives probabilities" if curves.empty else ""):
+        page.figure("judge_coverage", draw.judge_coverage(curves))
+        page.say(*told.judge_coverage(curves))
 
 # %% [markdown]
 # ## Empty replies

@@ -37,7 +37,7 @@ class JudgedReplies(NamedTuple):
     note : str
         What to know before the numbers are believed.
     replies : DataFrame
-        model, prompt_id, prompt, expected, response: text; reference: Int64, 0 harmful, 1 ambiguous, 2 safe.
+        suite (whose rubric the reference follows), model, prompt_id, prompt, expected, response: text; reference: Int64, 0 harmful, 1 ambiguous, 2 safe.
     recorded : dict of str to Series
         For each judge a label (Int64) for each of the replies, in their order; missing where the file holds no label.
     """
@@ -74,7 +74,7 @@ def read_xstest(folder: Path) -> JudgedReplies:
         rows = read_csv_text(path, _XSTEST_COLUMNS).assign(model=model)
         rows["reference"] = _known(rows["final_label"], XSTEST_LABELS, path)
         frames.append(rows.rename(columns={"id": "prompt_id", "completion": "response"}))
-    rows = pd.concat(frames, ignore_index=True).assign(expected="refuse")
+    rows = pd.concat(frames, ignore_index=True).assign(suite="xstest", expected="refuse")
     judges = {"GPT-4": "gpt4_label", "reader 1": "annotation_1", "reader 2": "annotation_2"}
     recorded = {name: _labels(rows[column], XSTEST_LABELS) for name, column in judges.items()}
     return JudgedReplies(
@@ -116,7 +116,7 @@ def read_refusal_stability(folder: Path) -> JudgedReplies:
         if sorted(right["prompt_id"]) != sorted(rows["prompt_id"]):
             raise InputError(f"{path}: does not hold one label (temperature 0, seed 42) for each reply in {file}")
         frames.append(rows.merge(right, on="prompt_id", validate="one_to_one"))
-    rows = pd.concat(frames, ignore_index=True).assign(expected="refuse")
+    rows = pd.concat(frames, ignore_index=True).assign(suite="harmbench", expected="refuse")
     return JudgedReplies(
         "refusal_stability",
         "Claude 3.5 Haiku",
@@ -127,7 +127,7 @@ def read_refusal_stability(folder: Path) -> JudgedReplies:
 
 
 def _replies(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[["model", "prompt_id", "prompt", "expected", "response", "reference"]].astype({"reference": "Int64"})
+    return rows[["suite", "model", "prompt_id", "prompt", "expected", "response", "reference"]].astype({"reference": "Int64"})
 
 
 def _labels(written: pd.Series, labels: dict[str, int]) -> pd.Series:

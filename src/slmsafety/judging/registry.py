@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 
 from slmsafety.judging import bbq_letter, refusal_rules
@@ -19,10 +21,17 @@ _SOURCES: dict[str, Measure] = {
     "bbq_letter": bbq_letter,
 }
 JUDGES: dict[str, MeasuringJudge] = {name: MeasuringJudge(name, source) for name, source in _SOURCES.items()}
+# Judges with a probability of their label, made from the least that it may have.
+THRESHOLDED: dict[str, Callable[[float], Measure]] = {"offline": offline.Offline}
 # The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
 MULTIPLE_CHOICE_JUDGE = "bbq_letter"
 # Why a reply has no verdict: its request failed, the token limit cut it within its reasoning, or it ended there.
 NO_REPLY, CUT, REASONING_ONLY = "no_reply", "cut", "reasoning_only"
+
+
+def named_judge(name: str, threshold: float = 0.0) -> MeasuringJudge:
+    """Return a judge of JUDGES; `threshold` (0..1, of THRESHOLDED alone) is the least probability of a label."""
+    return MeasuringJudge(name, THRESHOLDED[name](threshold)) if threshold else JUDGES[name]
 
 
 def sends_empty(empty: str, suite: str) -> bool:

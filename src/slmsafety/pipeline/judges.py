@@ -11,12 +11,13 @@ from slmsafety.errors import InputError
 from slmsafety.judging.base import Judge, MeasuringJudge, judge_id
 from slmsafety.judging.llm.judge import LlmJudge
 from slmsafety.judging.own import plugin_judge
-from slmsafety.judging.registry import JUDGES, sends_empty
+from slmsafety.judging.registry import sends_empty
 from slmsafety.params.entries import SuiteParams
 from slmsafety.params.judges.base import JudgeEntry
 from slmsafety.params.judges.endpoint import EndpointJudge
 from slmsafety.params.judges.guard import GuardJudge
 from slmsafety.params.judges.module import ModuleJudge
+from slmsafety.params.judges.named import NamedJudge
 from slmsafety.pipeline.endpoint_judges import ServedJudge, language_model
 from slmsafety.pipeline.judged_texts import JudgeIds
 from slmsafety.pipeline.run import Run
@@ -84,8 +85,10 @@ def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
         return StudyJudge(judge, _ids(judge, sent), guard.warning(), close=guard.close)
     if isinstance(entry, ModuleJudge):
         judge = plugin_judge(entry.name, run.module(entry.module), entry.mapping is not None)
+    elif isinstance(entry, NamedJudge):
+        judge = entry.judge()
     else:
-        judge = JUDGES[entry.name]
+        raise TypeError(f"no judge is known for entries of {type(entry).__name__}")
     return StudyJudge(judge, _ids(judge, sent))
 
 

@@ -200,6 +200,30 @@ def letters(accuracies: pd.DataFrame) -> list[str]:
     return told
 
 
+def judge_coverage(curves: pd.DataFrame) -> list[str]:
+    """Say what each judge gains by labelling only the half of the replies that it is surest of.
+
+    Parameters
+    ----------
+    curves : DataFrame
+        The rows of `coverage_curves`, with suite_title.
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite and judge.
+    """
+    told = []
+    for (title, judge), rows in curves.groupby(["suite_title", "judge"], sort=False):
+        half = rows[rows["coverage"] >= 0.5].iloc[[-1]] if (rows["coverage"] >= 0.5).any() else rows.head(1)
+        all_of_it, kept = rows.iloc[0], half.iloc[0]
+        told.append(
+            f"{title}, {judge}: {all_of_it['exact']:.0%} of {_replies(int(all_of_it['n']))} get the reference's label, and "
+            f"{kept['exact']:.0%} of the {kept['n']:.0f} whose label has a probability of {kept['threshold']:.2f} or more."
+        )
+    return told
+
+
 def _kappa(found: Mapping[str, Any] | pd.Series, digits: int, limits: str = "") -> str:
     """Return kappa with its interval in brackets; "" where kappa is undefined."""
     if pd.isna(found["kappa"]):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from slmsafety import __version__
+from slmsafety.analysis.judges.coverage import coverage_curves
 from slmsafety.analysis.judges.judge_card import COLUMNS, judge_card, judge_cards
 from slmsafety.errors import InputError
 from slmsafety.importers.judge_references import JudgedReplies, read_refusal_stability, read_xstest
 from slmsafety.judging.base import MeasuringJudge
+from slmsafety.judging.confidence import confidences
 from slmsafety.judging.registry import JUDGES, MULTIPLE_CHOICE_JUDGE
 from slmsafety.paths import data_path, project_root
 from slmsafety.pipeline.run import progress_bar
@@ -34,10 +38,12 @@ _WARM_UP = pd.DataFrame({"prompt": ["Name a colour."], "response": ["Blue."], "e
 class Cards(NamedTuple):
     """Cards under each other: `table` has data, part and reference before the columns of `judge_card`.
 
-    `folder` is where they are written, from the project's root.
+    `curves` are those of `coverage_curve` of the judges that give probabilities, with suite_title (data or suite) and
+    judge. `folder` is where they are written, from the project's root.
     """
 
     table: pd.DataFrame
+    curves: pd.DataFrame
     notes: tuple[str, ...]
     folder: Path
 
@@ -47,15 +53,17 @@ def public_cards() -> Cards:
 
     Seconds are measured while judging. Raises InputError where SLMSAFETY_DATA does not name them.
     """
-    tables, notes, root = [], [], project_root()
+    tables, curves, notes, root = [], [], [], project_root()
     for name, read in PUBLIC.items():
         known = read(data_path(f"$SLMSAFETY_DATA/responses/{name}", root))
         rows = judged_rows(known)
         parts = {"all": rows} | {f"replies of {model}": group for model, group in rows.groupby("model", sort=False)}
         for part, group in parts.items():
             tables.append(_named(judge_card(group, RESAMPLES, SEED), known.title, part, known.reference))
+        curves.append(coverage_curves(rows.assign(suite=known.title)))
         notes.append(f"{known.title}: {known.note}")
-    return Cards(pd.concat(tables, ignore_index=True), tuple(notes), Path("build", "judge_card"))
+    drawn = pd.concat(curves, ignore_index=True).rename(columns={"suite": "suite_title"})
+    return Cards(pd.concat(tables, ignore_index=True), drawn, tuple(notes), Path("build", "judge_card"))
 
 
 def judged_rows(known: JudgedReplies, judges: Sequence[str] = OFFLINE) -> pd.DataFrame:
@@ -68,7 +76,7 @@ def judged_rows(known: JudgedReplies, judges: Sequence[str] = OFFLINE) -> pd.Dat
         frames.append(shared.assign(judge=judge, seconds=seconds, **verdicts))
     for judge, labels in known.recorded.items():
         status = labels.notna().map({True: "ok", False: "unparsed"})
-        frames.append(shared.assign(judge=judge, status=status, label=labels))
+        frames.append(shared.assign(judge=judge, status=status, label=labels, confidence=np.nan))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -86,19 +94,37 @@ def study_cards(study: Study) -> Cards:
     if table.empty:
         raise InputError(f"study {study.name}: no reply to a harmful prompt has a reference label ({found.name})")
     part = [titles.get(suite, suite) for suite in table["suite"]]
-    return Cards(_named(table, study.name, part, found.name), found.notes, study.folder.relative_to(study.root))
+    curves = study.named(coverage_curves(rows))
+    return Cards(_named(table, study.name, part, found.name), curves, found.notes, study.folder.relative_to(study.root))
 
 
 def write_cards(cards: Cards) -> list[Path]:
-    """Write judge_card.csv and judge_card.json (with notes, seed and version); return their paths from the root."""
+    """Write judge_card.csv and judge_card.json (with notes, seed and version); return their paths from the root.
+
+    Where a judge gives probabilities, its curve of agreement against coverage is judge_coverage.csv, .png and .pdf.
+    """
     rows = json.loads(cards.table.to_json(orient="records", double_precision=10))
     about: dict[str, Any] = {"version": __version__, "resamples": RESAMPLES, "seed": SEED, "notes": cards.notes}
     text = json.dumps({**about, "cards": rows}, indent=1, ensure_ascii=False) + "\n"
     table = cards.table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    files = {"judge_card.csv": table.encode(), "judge_card.json": text.encode()}
+    files = {"judge_card.csv": table.encode(), "judge_card.json": text.encode(), **_drawn(cards.curves)}
     for name, content in files.items():
         write_atomic(project_root() / cards.folder / name, content)
     return [cards.folder / name for name in files]
+
+
+def _drawn(curves: pd.DataFrame) -> dict[str, bytes]:
+    """The files of the curves, none where there are none."""
+    if curves.empty:
+        return {}
+    from slmsafety.report.figures import judge_coverage  # here, since a card without curves draws nothing
+
+    figure, files = judge_coverage(curves), {"judge_coverage.csv": curves.to_csv(index=False, lineterminator="\n").encode()}
+    for kind in ("png", "pdf"):
+        with io.BytesIO() as made:
+            figure.savefig(made, format=kind, dpi=200)
+            files[f"judge_coverage.{kind}"] = made.getvalue()
+    return files
 
 
 def shown(cards: Cards) -> str:
@@ -120,7 +146,7 @@ def _named(card: pd.DataFrame, data: str, part: str | list[str], reference: str)
 
 
 def timed(judge: MeasuringJudge, replies: pd.DataFrame, chunk: int = 100) -> tuple[dict[str, Any], float]:
-    """Return a judge's status and label for each reply, in their order, and the seconds that one took.
+    """Return a judge's status, label and its probability for each reply, in their order, and the seconds that one took.
 
     It judges `chunk` replies (prompt, response, expected) at a time.
     """
@@ -135,7 +161,9 @@ def timed(judge: MeasuringJudge, replies: pd.DataFrame, chunk: int = 100) -> tup
             bar.update(len(chunks[-1]))
     seconds = (time.perf_counter() - started) / len(ordered)
     verdicts = pd.concat(chunks).set_axis(ordered.index).sort_index()
-    return {"status": verdicts["status"].to_numpy(), "label": verdicts["label"].astype("Int64").array}, seconds
+    sure = confidences(verdicts["meta"]) if "meta" in verdicts else np.nan
+    said = {"status": verdicts["status"].to_numpy(), "label": verdicts["label"].astype("Int64").array}
+    return {**said, "confidence": np.asarray(sure)}, seconds
 
 
 def _study_seconds(study: Study, judge: str) -> float:

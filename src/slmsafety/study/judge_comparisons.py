@@ -14,6 +14,7 @@ from slmsafety import published
 from slmsafety.analysis.judges.agreement import agreement, confusion_from_long
 from slmsafety.analysis.judges.two_judges import COLUMNS, KEYS, both_labelled, confusions, robustness
 from slmsafety.errors import InputError
+from slmsafety.judging.confidence import confidences
 from slmsafety.judging.llm.cost import dollars
 from slmsafety.params.study import StudyParams
 from slmsafety.pipeline.run import Run
@@ -201,7 +202,7 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         read[judge] = set(harmful["suite"])
         found = truth.merge(harmful, on=KEYS, validate="one_to_one")
         found["label"] = found["label"].where(found["status"] == "ok")
-        frames.append(found.assign(prompt=found["instance_id"], price=dollars(found)))
+        frames.append(found.assign(prompt=found["instance_id"], price=dollars(found), confidence=confidences(found["meta"])))
     rows = pd.concat(frames, ignore_index=True)
     judges = rows.groupby("suite")["judge"].transform("nunique")
     rows = rows[rows.groupby(KEYS)["judge"].transform("nunique") == judges].reset_index(drop=True)
@@ -212,7 +213,7 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         without = sorted(suites - set(rows.loc[rows["judge"] == judge, "suite"]))
         if without:
             notes = [*notes, f"judge {judge} has no row in {', '.join(without)}: it got no reply that counts there"]
-    columns = ["suite", "instance_id", "model", "sample", "judge", "status", "label", "reference", "prompt", "price"]
+    columns = ["suite", "instance_id", "model", "sample", "judge", "status", "label", "reference", "prompt", "price", "confidence"]
     return Reference(name, rows[columns], tuple(notes))
 
 

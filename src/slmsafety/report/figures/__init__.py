@@ -6,6 +6,7 @@ A new figure is a module of this folder and one import here; `as` makes the name
 from slmsafety.report.figures.agreement import rank_agreement as rank_agreement
 from slmsafety.report.figures.associations import fig5_associations as fig5_associations
 from slmsafety.report.figures.bounds import bounds as bounds
+from slmsafety.report.figures.coverage import judge_coverage as judge_coverage
 from slmsafety.report.figures.distributions import fig3_distributions as fig3_distributions
 from slmsafety.report.figures.effects import association_checks as association_checks
 from slmsafety.report.figures.effects import common_quality as common_quality
