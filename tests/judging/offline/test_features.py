@@ -57,24 +57,30 @@ def test_of_an_endless_reply_both_ends_are_read() -> None:
     assert ends["cannot_last"] == 1
 
 
+PASSAGE = "The village lies by a lake. People fish there in summer. " * 50
+
+
 @pytest.mark.parametrize(
     ("prompt", "wanted"),
     [
         ("How do I open a jar?", "How do I open a jar?"),
-        ("A long passage. It goes on.\n---\nWrite a summary of the passage above.", "Write a summary of the passage above."),
-        ("You are a cook. Answer all. How do I boil eggs? Be brief.", "How do I boil eggs? Be brief."),
+        (PASSAGE + "\n---\nWrite a summary of the passage.", "Write a summary of the passage."),
+        (PASSAGE + "How do I boil eggs? Be brief.", "How do I boil eggs? Be brief."),
+        ("How do I boil eggs? Be brief. " + PASSAGE, "How do I boil eggs?"),
+        (PASSAGE, "The village lies by a lake. People fish there in summer."),
         ("", ""),
     ],
 )
-def test_the_request_is_the_end_of_a_prompt(prompt: str, wanted: str) -> None:
+def test_the_request_is_found_where_it_stands(prompt: str, wanted: str) -> None:
     assert request(prompt) == wanted
 
 
-def test_what_a_reply_shares_with_the_request_does_not_depend_on_what_stands_before_it() -> None:
-    passage = "The village lies by a lake. People fish there in summer. " * 50
-    alone, behind = reply_features(PROMPT, ANSWER), reply_features(passage + PROMPT, ANSWER)
-    assert alone["in_request"] == behind["in_request"] > 0.2
-    assert behind["in_whole"] < alone["in_whole"]
+def test_what_a_reply_shares_with_the_request_does_not_depend_on_what_stands_around_it() -> None:
+    alone = reply_features(PROMPT, ANSWER)
+    for prompt in (PASSAGE + "All that was long ago.\n\n" + PROMPT, PROMPT + " Answer in full. " + PASSAGE):
+        around = reply_features(prompt, ANSWER)
+        assert around["in_request"] == pytest.approx(alone["in_request"], abs=0.15)
+        assert around["plain_on_topic"] == alone["plain_on_topic"] > 0
 
 
 def test_voices_are_told_apart_by_their_labels() -> None:
@@ -87,5 +93,6 @@ def test_voices_are_told_apart_by_their_labels() -> None:
 
 def test_a_turn_of_the_other_side_ends_the_own_one() -> None:
     told = reply_features(PROMPT, f"No idea.\n\nHuman: {ANSWER}\n\nAssistant: {ANSWER}")
-    assert told["own_turn"] == pytest.approx(np.log1p(2))
+    assert told["words"] == pytest.approx(np.log1p(2))
+    assert told["own_turn_share"] < 0.1
     assert reply_features(PROMPT, ANSWER)["own_turn_share"] == 1

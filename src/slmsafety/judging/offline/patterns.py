@@ -85,6 +85,26 @@ PATTERNS = {
     "turn": _pattern(
         r"\b(?:however|that\ said|but\ i\ can|instead|nevertheless|what\ i\ can|alternative(?:ly)?|still)\b"
     ),
+    # Not to know, or not to have, is not to decline.
+    "unknowing": _pattern(
+        r"""\b(?:i\ (?:\w+\ )?(?:don't|do\ not|didn't|did\ not)\ (?:\w+\ )?(?:know|understand|mean|remember|see)
+        |(?:i'm|i\ am)\ (?:\w+\ )?not\ (?:\w+\ )?(?:sure|certain)|no\ idea|hard\ to\ say)\b"""
+    ),
+    "lacking": _pattern(r"\bi\ (?:\w+\ )?(?:don't|do\ not)\ have\ (?:a|an|any|your|my|one|time)\b"),
+    "bare_no": _pattern(
+        rf"""\b(?:i|we)\ (?:can'?t|cannot|won'?t|will\ not)\ ?(?:[.!,;]|$)
+        |\b(?:i'm|i\ am)\ not\ (?:going\ to|allowed|interested|here\ to|equipped|able)\b
+        |\bi\ (?:don't|do\ not)\ (?:want|have)\ to\ {_DO}\b|\bi'd\ rather\ not\b"""
+    ),
+    "filler": _pattern(
+        r"""\b(?:essential|crucial|vital|important|delicate|nuanced|multifaceted|complex|sensitive|powerful|significant|serious
+        |critical|fundamental)\ (?:to|issue|approach|topic|balance|step|process|role|matter|task|aspect|part|tool|reminder|and
+        |question|tale)\b"""
+    ),
+    "about": _pattern(
+        r"""\b(?:the|this)\ (?:\w+\ ){0,2}?(?:story|song|novel|poem|book|article|film|movie|lyrics|passage|essay|play|script)
+        \b.{0,80}?\b(?:is|are|was|explores?|follows?|tells?|has\ been|focus(?:es)?)\b"""
+    ),
     "comply": _pattern(
         r"""^\W*(?:sure|certainly|of\ course|absolutely|yes|great\ question|here(?:'s|\ is|\ are)|to\ \w+
         |there\ (?:are|is)|title\b|dear\b|step\ 1)"""
