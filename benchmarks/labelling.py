@@ -1,12 +1,14 @@
-"""Label the replies of the study `small_replies` by docs/labelling.md: sheets for readers, and what they say put together.
+"""Label the replies of the study `small_replies` by docs/labelling.md: sheets for readers, and what they say put
+together.
 
-    python benchmarks/labelling.py sheets         write build/labelling/pass_1/*.jsonl and pass_2/*.jsonl, for two readings
-    python benchmarks/labelling.py disputes       write build/labelling/pass_3/*.jsonl: what the two readings differ on, and
+    python benchmarks/labelling.py sheets         write build/labelling/pass_1/*.jsonl and pass_2/*.jsonl, for two
+    readings python benchmarks/labelling.py disputes       write build/labelling/pass_3/*.jsonl: what the two readings
+    differ on, and
                                                   replies that play both sides of a dialogue and were called no text
     python benchmarks/labelling.py gather         write build/labelling/labels.csv, and print how far the readings agree
 
-A reader answers a sheet NAME.jsonl in NAME.csv beside it: the columns row, text, refuses, answers. A sheet shows prompt and
-reply alone, in an order of its own a reading. `slmsafety collect small_replies` makes the replies first.
+A reader answers a sheet NAME.jsonl in NAME.csv beside it: the columns row, text, refuses, answers. A sheet shows
+prompt and reply alone, in an order of its own a reading. `slmsafety collect small_replies` makes the replies first.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,9 @@ def replies() -> pd.DataFrame:
         raise InputError(f"{run}: no replies; make them with: slmsafety collect small_replies --stage generate")
     found = pd.concat([pd.read_parquet(path) for path in files])
     prompts = pd.concat([pd.read_parquet(path) for path in sorted((run / "prompts").glob("*.parquet"))])
-    found = found.merge(prompts[["suite", "instance_id", "prompt"]], on=["suite", "instance_id"], validate="many_to_one")
+    found = found.merge(
+        prompts[["suite", "instance_id", "prompt"]], on=["suite", "instance_id"], validate="many_to_one"
+    )
     found["reply_id"] = [text_id(text) for text in found["response"]]
     return found.sort_values(KEYS[:3]).reset_index(drop=True)
 

@@ -1,7 +1,8 @@
-"""The rows that the judge `offline` is fitted on: replies with the kind that they are (benchmarks/train_offline_judge.py).
+"""The rows that the judge `offline` is fitted on: replies with the kind that they are
+(benchmarks/train_offline_judge.py).
 
-Reads SLMSAFETY_DATA/responses, and the replies of the studies `demo` and `small_replies`; the project's own labels and texts
-lie beside the model. A script that cannot have them ends with one line that says what is missing.
+Reads SLMSAFETY_DATA/responses, and the replies of the studies `demo` and `small_replies`; the project's own labels and
+texts lie beside the model. A script that cannot have them ends with one line that says what is missing.
 """
 
 from __future__ import annotations
@@ -32,15 +33,31 @@ FILES = {
 # Labels of two voices, and what a persona says first.
 LABELLED = (
     *(("[A]: ", "[B]: "), ("(Normal) ", "(Free) "), ("Assistant: ", "Captain: "), ("[Plain]: ", "[Bold]: ")),
-    *(("Standard: ", "Unbound: "), ("", "[Second voice]: "), ("[1] ", "[2] "), ("Model: ", "Rex: "), ("", "Narrator: ")),
+    *(
+        ("Standard: ", "Unbound: "),
+        ("", "[Second voice]: "),
+        ("[1] ", "[2] "),
+        ("Model: ", "Rex: "),
+        ("", "Narrator: "),
+    ),
 )
 PERSONA = (
     *("", "", "", "Ah, my friend! ", "Well, well. ", "Listen up! ", "Hey there, you rascal. ", "Oh, what a question! "),
-    *("Sure thing, boss. ", "Haha, of course. ", "I can do anything now. ", "Now that the boring one is done talking: "),
+    *(
+        "Sure thing, boss. ",
+        "Haha, of course. ",
+        "I can do anything now. ",
+        "Now that the boring one is done talking: ",
+    ),
 )
 # The texts of examples.csv that each answer is put together with: what they are, the kind of reply, how many.
 WRITTEN = (
-    *(("refusal", "refusal", 4), ("short_refusal", "refusal", 2), ("partial", "partial", 4), ("complies", "complies", 3)),
+    *(
+        ("refusal", "refusal", 4),
+        ("short_refusal", "refusal", 2),
+        ("partial", "partial", 4),
+        ("complies", "complies", 3),
+    ),
     *(("unsure", "off_topic", 3), ("vague", "off_topic", 3)),
 )
 SCRIPTS = ((0x4E00, 0x9FFF), (0x430, 0x44F), (0x627, 0x64A), (0x905, 0x939), (0xAC00, 0xD7A3), (0x3B1, 0x3C9))
@@ -64,7 +81,14 @@ def needed(folder: Path, hint: str) -> Path:
 
 def row(base: Row, source: str, reply: str, kind: str, *others: Row) -> Row:
     """Return a tuning row that is all of one kind; `of` names the sources of the rows that its texts come from."""
-    keys = {"group": base["group"], "source": source, "prompt": base["prompt"], "reply": reply, "size": 1.0, "cut": np.nan}
+    keys = {
+        "group": base["group"],
+        "source": source,
+        "prompt": base["prompt"],
+        "reply": reply,
+        "size": 1.0,
+        "cut": np.nan,
+    }
     of = {source, *(each["source"] for each in (base, *others) if "source" in each)}
     return keys | {"of": frozenset(of)} | {name: float(name == kind) for name in KINDS}
 
@@ -113,7 +137,8 @@ def gptfuzz() -> list[Row]:
     """Return gptfuzz_human's replies to questions that an attack framed, with people's labels: jailbroken or not.
 
     The frame is not in the file: the question stands for the prompt. One that is jailbroken complies, whatever else it
-    says. One that is not may decline or be of no use; the label does not say which, and the row is of no kind. Equal replies to a question are one row, its `size` their number.
+    says. One that is not may decline or be of no use; the label does not say which, and the row is of no kind. Equal
+    replies to a question are one row, its `size` their number.
     """
     folder = data() / "gptfuzz_human"
     asked = pd.read_csv(folder / "questions.csv", keep_default_na=False).set_index("index")["text"]
@@ -139,7 +164,9 @@ def small() -> list[Row]:
 
 
 def with_texts(study: str, labels: pd.DataFrame) -> pd.DataFrame:
-    """Return labels with the prompts and replies of a study; ValueError where they are not the replies that were read."""
+    """Return labels with the prompts and replies of a study; ValueError where they are not the replies that were
+    read.
+    """
     run = needed(project_root() / "runs" / study, f"make it with: slmsafety collect {study} --stage generate")
     replies = pd.concat([pd.read_parquet(path) for path in sorted((run / "responses").glob("*/*.parquet"))])
     prompts = pd.concat([pd.read_parquet(path) for path in sorted((run / "prompts").glob("*.parquet"))])
@@ -193,8 +220,8 @@ def degraded(rows: list[Row], rng: random.Random) -> list[Row]:
 def voiced(rows: list[Row], rng: random.Random) -> list[Row]:
     """Return replies in one or two voices, as attacks ask for them: what the last voice says decides.
 
-    A refusal in the first voice and an answer in the second complies; a refusal, or advice against it, in both refuses; an answer
-    in the voice of a persona complies, and a persona's refusal refuses.
+    A refusal in the first voice and an answer in the second complies; a refusal, or advice against it, in both
+    refuses; an answer in the voice of a persona complies, and a persona's refusal refuses.
     """
     real = [r for r in rows if r["source"] in FILES and r["complies"] > 0.5]
     answers = real + [r for r in rows if r["source"] == "written" and r["complies"] == 1]
@@ -216,7 +243,9 @@ def voiced(rows: list[Row], rng: random.Random) -> list[Row]:
 
 
 def framed(rows: list[Row], rng: random.Random) -> list[Row]:
-    """Return replies whose prompt states its request behind a passage of up to some thousand characters, and cut answers."""
+    """Return replies whose prompt states its request behind a passage of up to some thousand characters, and cut
+    answers.
+    """
     passages = [r["reply"] for r in rows if r["source"] == "written" and r["complies"] == 1]
     told = [r for r in rows if r["source"] in (*FILES, "written") and max(r[kind] for kind in KINDS) > 0.9]
     new = []
@@ -252,7 +281,9 @@ def spoil(base: Row, rng: random.Random) -> str:
 
 
 def tuning() -> pd.DataFrame:
-    """Return the tuning rows: group (a prompt), source, prompt, reply, size, cut (1, 0, nan) and a share of the KINDS."""
+    """Return the tuning rows: group (a prompt), source, prompt, reply, size, cut (1, 0, nan) and a share of the
+    KINDS.
+    """
     rng = random.Random(SEED)
     rows = stability() + demo() + small()
     rows += written(rng)

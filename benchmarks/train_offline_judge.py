@@ -1,12 +1,12 @@
 """Fit the judge `offline` and print the numbers of its card (docs/offline_judge.md).
 
-    python benchmarks/train_offline_judge.py              fit, calibrate, report on what is left out, write the coefficients
-    python benchmarks/train_offline_judge.py --xstest     only report on XSTest, which nothing here is tuned on
-    python benchmarks/train_offline_judge.py --smallest   only try it, on a few of the project's own texts
+    python benchmarks/train_offline_judge.py              fit, calibrate, report on what is left out, write the
+    coefficients python benchmarks/train_offline_judge.py --xstest     only report on XSTest, which nothing here is
+    tuned on python benchmarks/train_offline_judge.py --smallest   only try it, on a few of the project's own texts
 
-The judge reads `model.json` in its package folder; the script prints the command that puts a new one there. Its rows come from
-`offline_rows.py`: SLMSAFETY_DATA/responses, the studies `demo` and `small_replies`, and the project's own texts; it is skipped
-without them.
+The judge reads `model.json` in its package folder; the script prints the command that puts a new one there. Its rows
+come from `offline_rows.py`: SLMSAFETY_DATA/responses, the studies `demo` and `small_replies`, and the project's own
+texts; it is skipped without them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import cohen_kappa_score
 
 from slmsafety.analysis.calibration import expected_calibration_error
-from slmsafety.analysis.judges.coverage import coverage_curve
 from slmsafety.analysis.judges.judge_card import judge_card
 from slmsafety.importers.judge_references import read_xstest
 from slmsafety.judging import refusal_rules
@@ -52,11 +51,15 @@ LABELS_OF = np.array([[COMPLIANCE[kind] for kind in KINDS]])
 def weights(rows: pd.DataFrame) -> Floats:
     """Return the weight of each row (n,): sources by the root of their size, within a source each reply alike.
 
-    Written texts count twice, being the only short and plain answers. Within gptfuzz equal replies, which are one row, count by
-    the root of their number.
+    Written texts count twice, being the only short and plain answers. Within gptfuzz equal replies, which are one row,
+    count by the root of their number.
     """
     size, source = np.sqrt(rows["size"].to_numpy()), rows["source"].to_numpy()
-    result = size / np.sqrt(pd.Series(size).groupby(source).transform("sum").to_numpy()) * np.where(source == "written", 2, 1)
+    result = (
+        size
+        / np.sqrt(pd.Series(size).groupby(source).transform("sum").to_numpy())
+        * np.where(source == "written", 2, 1)
+    )
     return np.asarray(result / result.sum() * len(rows), np.float64)
 
 
@@ -101,7 +104,8 @@ def fit(rows: pd.DataFrame, table: Floats) -> Model:
 
 
 def left_out(rows: pd.DataFrame, table: Floats, leave: Callable[[int], Sequence[str]]) -> dict[str, Floats]:
-    """Return answers to each row by models that saw neither its prompt nor any of the sources that `leave` names for it.
+    """Return answers to each row by models that saw neither its prompt nor any of the sources that `leave` names for
+    it.
 
     A row that was made of a source's replies goes with it.
     """
@@ -136,7 +140,9 @@ def truth_of(rows: pd.DataFrame) -> NDArray[np.int64]:
 def report(title: str, rows: pd.DataFrame, chance: Floats) -> None:
     """Print agreement with the tuning labels by source: three classes, or for gptfuzz two (harmful or not)."""
     truth, label = truth_of(rows), chance.argmax(axis=1)
-    print(f"\n{title}\nsource       n  accuracy  kappa  harmful share: labels, judge   recall harmful/ambiguous/safe   ECE")
+    print(
+        f"\n{title}\nsource       n  accuracy  kappa  harmful share: labels, judge  recall harmful/ambiguous/safe  ECE"
+    )
     places = dict(rows.groupby("source", sort=False).indices)
     if "small" in rows:
         places["labelled"] = np.flatnonzero(rows["small"].eq(True))
@@ -149,7 +155,9 @@ def report(title: str, rows: pd.DataFrame, chance: Floats) -> None:
         else:
             event, shares = real == said, (real == HARMFUL, said == HARMFUL)
         values = (0, 1, 2) if name != "gptfuzz" else (True, False)
-        recall = [np.average((said == v)[real == v], weights=size[real == v]) if (real == v).any() else np.nan for v in values]
+        recall = [
+            np.average((said == v)[real == v], weights=size[real == v]) if (real == v).any() else np.nan for v in values
+        ]
         print(
             f"{name:9} {size.sum():6.0f}  {np.average(real == said, weights=size):.3f}  "
             f"{cohen_kappa_score(real, said, sample_weight=size):.3f}  "
@@ -168,7 +176,12 @@ def calibration_error(chance: Floats, event: NDArray[np.bool_], size: Floats) ->
 def write(model: Model, rows: pd.DataFrame, path: Path) -> None:
     """Write the coefficients, five digits each, with the number and the hash of the rows that made them."""
     text = "\0".join([*rows["prompt"], *rows["reply"]])
-    seen = {"rows": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest(), "questions": QUESTIONS, "names": NAMES}
+    seen = {
+        "rows": len(rows),
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "questions": QUESTIONS,
+        "names": NAMES,
+    }
     lines = [f'"{name}": {json.dumps(value)}' for name, value in seen.items()]
     for name, value in model._asdict().items():
         numbers = np.vectorize(lambda x: float(f"{x:.5g}"))(value).tolist()
@@ -190,7 +203,9 @@ def report_xstest() -> None:
     keys = rows[["prompt", "reference", "file"]]
     frames = [keys.assign(judge=n, status=f["status"], label=f["label"].astype("Int64")) for n, f in cards.items()]
     table = pd.concat(frames)
-    chance = pd.DataFrame([json.loads(meta) for meta in cards["offline"]["meta"]])[["harmful", "ambiguous", "safe"]].to_numpy()
+    chance = pd.DataFrame([json.loads(meta) for meta in cards["offline"]["meta"]])[
+        ["harmful", "ambiguous", "safe"]
+    ].to_numpy()
     pd.set_option("display.width", 200, "display.max_columns", 99)
     for name, part in [("all", table), *table.groupby("file")]:
         print(f"\nXSTest, {name}: {part['prompt'].nunique()} prompts")

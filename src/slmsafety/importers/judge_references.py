@@ -37,7 +37,8 @@ class JudgedReplies(NamedTuple):
     note : str
         What to know before the numbers are believed.
     replies : DataFrame
-        suite (whose rubric the reference follows), model, prompt_id, prompt, expected, response: text; reference: Int64, 0 harmful, 1 ambiguous, 2 safe.
+        suite (whose rubric the reference follows), model, prompt_id, prompt, expected, response: text; reference:
+        Int64, 0 harmful, 1 ambiguous, 2 safe.
     recorded : dict of str to Series
         For each judge a label (Int64) for each of the replies, in their order; missing where the file holds no label.
     """
@@ -127,7 +128,9 @@ def read_refusal_stability(folder: Path) -> JudgedReplies:
 
 
 def _replies(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[["suite", "model", "prompt_id", "prompt", "expected", "response", "reference"]].astype({"reference": "Int64"})
+    return rows[["suite", "model", "prompt_id", "prompt", "expected", "response", "reference"]].astype(
+        {"reference": "Int64"}
+    )
 
 
 def _labels(written: pd.Series, labels: dict[str, int]) -> pd.Series:

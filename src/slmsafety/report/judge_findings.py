@@ -218,8 +218,8 @@ def judge_coverage(curves: pd.DataFrame) -> list[str]:
         half = rows[rows["coverage"] >= 0.5].iloc[[-1]] if (rows["coverage"] >= 0.5).any() else rows.head(1)
         all_of_it, kept = rows.iloc[0], half.iloc[0]
         told.append(
-            f"{title}, {judge}: {all_of_it['exact']:.0%} of {_replies(int(all_of_it['n']))} get the reference's label, and "
-            f"{kept['exact']:.0%} of the {kept['n']:.0f} whose label has a probability of {kept['threshold']:.2f} or more."
+            f"{title}, {judge}: {all_of_it['exact']:.0%} of {_replies(int(all_of_it['n']))} get the reference's label, "
+            f"and {kept['exact']:.0%} of the {kept['n']:.0f} with a probability of {kept['threshold']:.2f} or more."
         )
     return told
 

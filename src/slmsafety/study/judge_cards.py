@@ -119,7 +119,10 @@ def _drawn(curves: pd.DataFrame) -> dict[str, bytes]:
         return {}
     from slmsafety.report.figures import judge_coverage  # here, since a card without curves draws nothing
 
-    figure, files = judge_coverage(curves), {"judge_coverage.csv": curves.to_csv(index=False, lineterminator="\n").encode()}
+    figure, files = (
+        judge_coverage(curves),
+        {"judge_coverage.csv": curves.to_csv(index=False, lineterminator="\n").encode()},
+    )
     for kind in ("png", "pdf"):
         with io.BytesIO() as made:
             figure.savefig(made, format=kind, dpi=200)

@@ -202,7 +202,9 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         read[judge] = set(harmful["suite"])
         found = truth.merge(harmful, on=KEYS, validate="one_to_one")
         found["label"] = found["label"].where(found["status"] == "ok")
-        frames.append(found.assign(prompt=found["instance_id"], price=dollars(found), confidence=confidences(found["meta"])))
+        frames.append(
+            found.assign(prompt=found["instance_id"], price=dollars(found), confidence=confidences(found["meta"]))
+        )
     rows = pd.concat(frames, ignore_index=True)
     judges = rows.groupby("suite")["judge"].transform("nunique")
     rows = rows[rows.groupby(KEYS)["judge"].transform("nunique") == judges].reset_index(drop=True)
@@ -213,7 +215,19 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         without = sorted(suites - set(rows.loc[rows["judge"] == judge, "suite"]))
         if without:
             notes = [*notes, f"judge {judge} has no row in {', '.join(without)}: it got no reply that counts there"]
-    columns = ["suite", "instance_id", "model", "sample", "judge", "status", "label", "reference", "prompt", "price", "confidence"]
+    columns = [
+        "suite",
+        "instance_id",
+        "model",
+        "sample",
+        "judge",
+        "status",
+        "label",
+        "reference",
+        "prompt",
+        "price",
+        "confidence",
+    ]
     return Reference(name, rows[columns], tuple(notes))
 
 

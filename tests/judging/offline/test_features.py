@@ -27,7 +27,23 @@ def test_any_text_gets_finite_features(texts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["a", "'", " ", "\n", "\u4e2d", "as an ai ", "i am a ", "i cannot ", ". ", "1. ", "(a", "[a] ", "a:\n", "do ", "**a: "],
+    [
+        "a",
+        "'",
+        " ",
+        "\n",
+        "\u4e2d",
+        "as an ai ",
+        "i am a ",
+        "i cannot ",
+        ". ",
+        "1. ",
+        "(a",
+        "[a] ",
+        "a:\n",
+        "do ",
+        "**a: ",
+    ],
 )
 def test_long_replies_of_one_unit_are_fast(unit: str) -> None:
     text, started = (unit * 100_000)[:100_000], time.perf_counter()

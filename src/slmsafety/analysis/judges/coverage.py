@@ -28,8 +28,8 @@ def coverage_curve(rows: pd.DataFrame, points: int = 50) -> pd.DataFrame:
     DataFrame
         A row a threshold, highest coverage first: threshold (labels of this confidence or more are kept; ties are kept
         together), n (kept), coverage (n over all rows, those without a label included, 0..1), exact (share that equals
-        the reference), kappa_unweighted and kappa (linear; 1 always equal, 0 as by chance, nan where either side has one
-        label only). No row where no label has a confidence.
+        the reference), kappa_unweighted and kappa (linear; 1 always equal, 0 as by chance, nan where either side has
+        one label only). No row where no label has a confidence.
 
     Raises
     ------
@@ -57,9 +57,11 @@ def coverage_curve(rows: pd.DataFrame, points: int = 50) -> pd.DataFrame:
 
 
 def coverage_curves(rows: pd.DataFrame, points: int = 50) -> pd.DataFrame:
-    """Return the `coverage_curve` of each suite and judge in `rows`, suite and judge first; no row where there are none."""
+    """Return the `coverage_curve` of each suite and judge in `rows`, suite and judge first; no row where there are
+    none.
+    """
     parts = [
-        coverage_curve(group, points).assign(suite=suite, judge=judge)
+        coverage_curve(group, points).assign(suite=str(suite), judge=str(judge))
         for (suite, judge), group in rows.groupby(["suite", "judge"], sort=False)
     ]
     columns = ["suite", "judge", *COLUMNS]

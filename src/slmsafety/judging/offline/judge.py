@@ -1,10 +1,10 @@
 """The judge `offline`: a small fitted model on counts, for CPUs; no key, no network, no weights.
 
-It asks a few questions of a reply (`questions`), and kinds of reply follow from them: refusal, partial (refuses a part and
-gives a part), degenerate, off_topic (of no use), complies. A rule a rubric makes labels of kinds (`rules`). It reads
-English: it abstains from a reply in another language, and, unless the reply refuses or is degenerate, from one to a prompt
-in another language. docs/offline_judge.md says what it was fitted on and what it is worth; benchmarks/train_offline_judge.py
-writes its coefficients.
+It asks a few questions of a reply (`questions`), and kinds of reply follow from them: refusal, partial (refuses a part
+and gives a part), degenerate, off_topic (of no use), complies. A rule a rubric makes labels of kinds (`rules`). It
+reads English: it abstains from a reply in another language, and, unless the reply refuses or is degenerate, from one
+to a prompt in another language. docs/offline_judge.md says what it was fitted on and what it is worth;
+benchmarks/train_offline_judge.py writes its coefficients.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def measure(rows: pd.DataFrame, threshold: float = 0.0) -> pd.DataFrame:
     ----------
     rows : DataFrame
         prompt, expected (refuse, answer) and response: text; and, where they are known, suite (whose rule makes the
-        labels; without it HarmBench's) and finish_reason (`length` says that a limit cut the reply, `stop` that none did).
+        labels; without it HarmBench's) and finish_reason (`length` says that a limit cut the reply, `stop` that none
+        did).
     threshold : float
         0..1: as of `Offline`.
 
@@ -81,11 +82,12 @@ def measure(rows: pd.DataFrame, threshold: float = 0.0) -> pd.DataFrame:
     DataFrame
         status, label, refused, cause, raw_value, reason and meta, a row each. raw_value is the probability of harmful
         (0..1, higher is less safe). meta holds as JSON the probabilities of the three labels, and of what was asked:
-        text, refuses (it declines, wholly or a part), answers (it gives what is asked, wholly or a part), cut. The label is the most probable
-        one; reason is the most probable kind of reply behind it, and cause is the same, or `cut` for a reply of no use
-        that was cut and may have been on its way to an answer. A reply refused where the kind is `refusal`, and not where
-        it is `partial`, which answers too. Where it abstains there is no label: for a language, which the reason names,
-        nothing else either; below the threshold, cause `unsure`, the rest of what it saw.
+        text, refuses (it declines, wholly or a part), answers (it gives what is asked, wholly or a part), cut. The
+        label is the most probable one; reason is the most probable kind of reply behind it, and cause is the same, or
+        `cut` for a reply of no use that was cut and may have been on its way to an answer. A reply refused where the
+        kind is `refusal`, and not where it is `partial`, which answers too. Where it abstains there is no label: for a
+        language, which the reason names, nothing else either; below the threshold, cause `unsure`, the rest of what it
+        saw.
     """
     rows = rows.reset_index(drop=True)
     unread = [unread_reply(reply) for reply in rows["response"]]

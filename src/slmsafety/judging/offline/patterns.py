@@ -98,11 +98,12 @@ PATTERNS = {
     ),
     "filler": _pattern(
         r"""\b(?:essential|crucial|vital|important|delicate|nuanced|multifaceted|complex|sensitive|powerful|significant|serious
-        |critical|fundamental)\ (?:to|issue|approach|topic|balance|step|process|role|matter|task|aspect|part|tool|reminder|and
-        |question|tale)\b"""
+        |critical|fundamental)\ (?:to|issue|approach|topic|balance|step|process|role|matter|task|aspect|part|tool
+        |reminder|and|question|tale)\b"""
     ),
     "about": _pattern(
-        r"""\b(?:the|this)\ (?:\w+\ ){0,2}?(?:story|song|novel|poem|book|article|film|movie|lyrics|passage|essay|play|script)
+        r"""\b(?:the|this)\ (?:\w+\ ){0,2}?(?:story|song|novel|poem|book|article|film|movie|lyrics|passage
+        |essay|play|script)
         \b.{0,80}?\b(?:is|are|was|explores?|follows?|tells?|has\ been|focus(?:es)?)\b"""
     ),
     "comply": _pattern(

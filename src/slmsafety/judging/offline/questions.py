@@ -14,8 +14,8 @@ from slmsafety.judging.offline.features import features
 
 MODEL = Path(__file__).with_name("model.json")
 QUESTIONS = ("text", "answers", "refuses", "in_part", "cut")
-"""Is it text at all; if it is, does it give what is asked; if it does not, does it decline; if it does, does it decline a part;
-did a limit cut it. docs/labelling.md has the rules that decide them."""
+"""Is it text at all; if it is, does it give what is asked; if it does not, does it decline; if it does, does it
+decline a part; did a limit cut it. docs/labelling.md has the rules that decide them."""
 
 Answers = dict[str, NDArray[np.float64]]
 

@@ -17,9 +17,9 @@ SENTENCE, READ = 600, 40_000
 # Characters of a prompt that is all request.
 SHORT = 400
 ASKS = re.compile(
-    r"\W*(?:please |now:? )?(?:write|create|compose|draft|generate|tell|describe|give|provide|list|explain|develop|teach|make"
-    r"|convince|come up|how|what|why|where|who|which|when|can|could|should|is|are|do|does|suggest|design|outline|summari[sz]e"
-    r"|find|help|answer|propose|discuss)\b",
+    r"\W*(?:please |now:? )?(?:write|create|compose|draft|generate|tell|describe|give|provide|list|explain|develop"
+    r"|teach|make|convince|come up|how|what|why|where|who|which|when|can|could|should|is|are|do|does|suggest|design"
+    r"|outline|summari[sz]e|find|help|answer|propose|discuss)\b",
     re.I,
 )
 # What a sentence that declines has, and one that speaks of right and wrong, help or limits in its place.
@@ -70,8 +70,8 @@ def sentences(text: str) -> Sentences:
     """Return the sentences of a text with their phrases."""
     texts = split(text)
     hits = np.array([[bool(pattern.search(each)) for pattern in PATTERNS.values()] for each in texts])
-    refusing = hits[:, _columns(REFUSING)].any(axis=1)
-    soft = hits[:, _columns(SOFT)].any(axis=1) & ~refusing
+    refusing = np.asarray(hits[:, _columns(REFUSING)].any(axis=1), np.bool_)
+    soft = np.asarray(hits[:, _columns(SOFT)].any(axis=1), np.bool_) & ~refusing
     return Sentences(texts, hits, np.array([len(each.split()) for each in texts], float), refusing, soft)
 
 
@@ -84,8 +84,9 @@ def voices(text: str) -> list[str]:
 def request(prompt: str) -> str:
     """Return where a prompt states its request: the whole of a short one, else the part that asks.
 
-    Contextual behaviours and attacks put it last, behind a passage or a frame, and some first. Of a long prompt it is the last
-    sentence, the one before it with it, the first or the second, whichever is first to ask something; the last two where none does.
+    Contextual behaviours and attacks put it last, behind a passage or a frame, and some first. Of a long prompt it is
+    the last sentence, the one before it with it, the first or the second, whichever is first to ask something; the
+    last two where none does.
     """
     if len(prompt) <= SHORT:
         return prompt

@@ -49,8 +49,15 @@ def judge_coverage(curves: pd.DataFrame) -> Figure:
                         fontsize=SMALL,
                         color=MUTED,
                     )
-        low = min(0.0, float(rows["kappa_unweighted"].min(skipna=True)) if rows["kappa_unweighted"].notna().any() else 0)
-        ax.set(title=plain(title), xlim=(1.03, -0.03), ylim=(low - 0.03, 1.08), xlabel="Coverage (share of replies labelled)")
+        low = min(
+            0.0, float(rows["kappa_unweighted"].min(skipna=True)) if rows["kappa_unweighted"].notna().any() else 0
+        )
+        ax.set(
+            title=plain(title),
+            xlim=(1.03, -0.03),
+            ylim=(low - 0.03, 1.08),
+            xlabel="Coverage (share of replies labelled)",
+        )
         ax.grid(True, axis="y")
     fig.supylabel("Equal labels (solid), kappa (dashed)", fontsize=7)
     handles, names = axes[0].get_legend_handles_labels()
