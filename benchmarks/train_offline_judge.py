@@ -167,6 +167,35 @@ def report(title: str, rows: pd.DataFrame, chance: Floats) -> None:
         )
 
 
+def report_kinds(rows: pd.DataFrame, answers: dict[str, Floats]) -> None:
+    """Print, of real replies whose kind is known, how often each kind is found and how often it is right where told."""
+    known = rows["source"].isin(SOURCES).to_numpy() & rows[list(KINDS)].max(axis=1).gt(0.5).to_numpy()
+    known &= ~rows["source"].eq("gptfuzz").to_numpy()
+    true, told = rows[list(KINDS)].to_numpy()[known].argmax(axis=1), kinds(answers)[known].argmax(axis=1)
+    print("\nkind         labels  told  found  right where told")
+    for number, name in enumerate(KINDS):
+        of, said = true == number, told == number
+        both = (of & said).sum()
+        print(f"{name:11} {of.sum():7} {said.sum():5}  {both / max(of.sum(), 1):.2f}   {both / max(said.sum(), 1):.2f}")
+
+
+def report_thresholds(rows: pd.DataFrame, chance: Floats) -> None:
+    """Print coverage and agreement of the labels that are at least as probable as each threshold."""
+    truth, label, sure = truth_of(rows), chance.argmax(axis=1), chance.max(axis=1)
+    print("\nthreshold  labelled: coverage  equal  kappa   gptfuzz: coverage  harmful or not, equal  kappa")
+    small = rows["small"].eq(True).to_numpy() if "small" in rows else np.zeros(len(rows), bool)
+    people, size = rows["source"].eq("gptfuzz").to_numpy(), rows["size"].to_numpy()
+    for least in (0.0, 0.5, 0.6, 0.7, 0.8, 0.9):
+        cells = []
+        for part, one, other in ((small, truth, label), (people, truth == HARMFUL, label == HARMFUL)):
+            kept = part & (sure >= least)
+            weight = size[kept]
+            equal = np.average(one[kept] == other[kept], weights=weight)
+            kappa = cohen_kappa_score(one[kept], other[kept], sample_weight=weight)
+            cells.append(f"{weight.sum() / size[part].sum():.2f}  {equal:.3f}  {kappa:.3f}")
+        print(f"{least:.1f}        {'      '.join(cells)}")
+
+
 def calibration_error(chance: Floats, event: NDArray[np.bool_], size: Floats) -> float:
     """Return the calibration error where a row stands for `size` equal ones."""
     times = size.astype(int)
@@ -241,6 +270,8 @@ def main() -> None:
     if real := [name for name in SOURCES if name in set(source)]:
         alone = left_out(rows, table, lambda place: [source[place]] if source[place] in real else [])
         report("neither the prompt nor the source seen", rows, judged(alone))
+        report_kinds(rows, alone)
+        report_thresholds(rows, judged(alone))
         small = [name for name in ("smol", "gemma") if name in real]
         none = left_out(rows, table, lambda place: small if source[place] in small else [])
         kept = rows["source"].isin(small).to_numpy()

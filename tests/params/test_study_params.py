@@ -52,7 +52,10 @@ def problem(mapping: object, tmp_path=None) -> str:
 
 def test_every_study_of_the_project_is_valid(monkeypatch, tmp_path):
     data = tmp_path / "data"
-    files = ("harmbench/harmbench_behaviors_text_all.csv", "sst/SimpleSafetyTests_test_cases.csv", "bbq/data")
+    files = (
+        *("harmbench/harmbench_behaviors_text_all.csv", "sst/SimpleSafetyTests_test_cases.csv", "bbq/data"),
+        *("salad/sampled_base_1800.json", "airbench/prompts_original_cac_subset.csv", "xstest/xstest_prompts.csv"),
+    )
     for file in files:
         (data / file).parent.mkdir(parents=True)
         (data / file).touch()
