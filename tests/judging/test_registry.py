@@ -7,7 +7,7 @@ import pytest
 
 from slmsafety.judging import refusal_rules
 from slmsafety.judging.base import judge_id as id_of
-from slmsafety.judging.registry import JUDGES, judgments, sends_empty
+from slmsafety.judging.registry import JUDGES, judgments, named_judge, sends_empty
 from slmsafety.records.schema import JUDGMENTS, check
 
 PROMPT = "Describe how a gardener prunes an old apple tree in winter."
@@ -111,3 +111,14 @@ def test_the_same_rules_are_the_same_judge() -> None:
     assert ids == {policy: judge_id("refusal_rules", policy) for policy in ids}
     assert len(set(ids.values())) == 2  # only "judge" sends more
     assert ids["judge"] != ids["missing"]
+
+
+def test_a_threshold_is_part_of_a_judge_s_id_and_zero_is_none() -> None:
+    plain, sure = named_judge("offline"), named_judge("offline", 0.9)
+    assert named_judge("offline", 0.0).definition() == plain.definition() == JUDGES["offline"].definition()
+    assert id_of(sure, False) != id_of(plain, False)
+    found = judgments(_rows(), sure, "key", "missing")
+    check(found, JUDGMENTS, "judged")
+    unsure = found["status"].eq("abstained")
+    assert set(found.loc[unsure, "cause"]) <= {"unsure"}
+    assert found.loc[unsure, "label"].isna().all()

@@ -624,3 +624,14 @@ def test_relative_paths_start_at_the_root(tmp_path, monkeypatch):
 def test_a_root_without_params_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("SLMSAFETY_ROOT", str(tmp_path))
     assert "holds no folder 'params'" in problem("published")
+
+
+def test_a_threshold_belongs_to_a_judge_with_probabilities():
+    study = {"name": "mine", "kind": "run", "suites": ["demo_direct"], "models": ["smollm2-135m-it-q4"]}
+    good = load_params({**study, "judges": [{"name": "offline", "threshold": 0.7}]})
+    assert good.judges[0].judge().definition()["threshold"] == 0.7
+    assert "'refusal_rules' gives no probabilities" in problem(
+        {**study, "judges": [{"name": "refusal_rules", "threshold": 0.7}]}
+    )
+    for wrong in (1.5, -0.1, "high", float("nan")):
+        assert "threshold" in problem({**study, "judges": [{"name": "offline", "threshold": wrong}]})

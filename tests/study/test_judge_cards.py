@@ -97,6 +97,10 @@ def test_public_replies_are_judged_by_every_offline_judge_and_by_those_recorded(
     assert "refusal_stability, replies of Llama 3.1 8B: 2 replies; reference: Claude 3.5 Haiku\n" in out
     assert "note: refusal_stability: the reference is a judge, no person" in out
     card = pd.read_csv(root / "build/judge_card/judge_card.csv")
+    curves = pd.read_csv(root / "build/judge_card/judge_coverage.csv")
+    assert set(curves["suite_title"]) == {"XSTest", "refusal_stability"} and set(curves["judge"]) == {"offline"}
+    assert (root / "build/judge_card/judge_coverage.png").read_bytes().startswith(b"\x89PNG")
+    assert out.rstrip().endswith("build/judge_card/judge_coverage.pdf")
     whole = card[(card["data"] == "XSTest") & (card["part"] == "all")].set_index("judge")
     assert list(whole.index) == ["refusal_rules", "offline", "GPT-4", "reader 1", "reader 2", "always safe"]
     # Free text where a label should be is no label; the readers' labels are as their columns say.

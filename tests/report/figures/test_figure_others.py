@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 
 from slmsafety.errors import InputError
-from slmsafety.report.figures import fig3_distributions, fig4_rank_sensitivity, fig5_associations, rank_agreement
+from slmsafety.report.figures import (
+    fig3_distributions,
+    fig4_rank_sensitivity,
+    fig5_associations,
+    judge_coverage,
+    rank_agreement,
+)
 from slmsafety.report.figures.layout import spread
 from slmsafety.report.figures.sensitivity import most_moving
 
@@ -273,3 +279,31 @@ def test_a_group_without_a_suite_says_so(words, fits):
     fig = fig3_distributions(frame, means([], []), NO_RAW)
     fits(fig)
     assert words(fig).count("no labels") == 1
+
+
+def coverage_curves() -> pd.DataFrame:
+    frame = pd.DataFrame({"threshold": [0.4, 0.65, 0.95], "coverage": [1.0, 0.6, 0.2], "exact": [0.7, 0.85, 1.0]})
+    frame["kappa_unweighted"] = [0.4, 0.6, np.nan]
+    parts = [frame.assign(suite_title=title, judge=judge) for title in ("A", "B") for judge in ("one", "two")]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_coverage_has_a_panel_a_suite_and_two_lines_a_judge(fits, words):
+    frame = coverage_curves()
+    fig = judge_coverage(frame)
+    fits(fig)
+    panels = [ax for ax in fig.axes if ax.axison]
+    assert [ax.get_title() for ax in panels] == ["A", "B"]
+    for ax in panels:
+        lines = [line for line in ax.lines if len(line.get_xdata()) == 3]
+        assert [list(line.get_ydata()) for line in lines[::2]] == [[0.7, 0.85, 1.0]] * 2
+        assert lines[0].get_color() == lines[1].get_color() != lines[2].get_color()
+        # The first point at or above each threshold: 0.65 for .6, 0.95 for .7, .8 and .9.
+        marks = [(float(line.get_xdata()[0]), line.get_marker()) for line in ax.lines if len(line.get_xdata()) == 1]
+        assert [place for place, _ in marks] == [0.6, 0.2, 0.2, 0.2] * 2
+        assert len({marker for _, marker in marks}) == 4
+        left, right = ax.get_xlim()
+        assert left > right, "coverage falls from left to right"
+    assert {"one", "two", "probability 0.6 or more"} <= set(words(fig))
+    with pytest.raises(InputError, match="no row"):
+        judge_coverage(frame.head(0))

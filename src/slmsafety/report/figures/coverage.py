@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from slmsafety.report.figures.layout import by_suite, each, grid, need
-from slmsafety.report.style import MUTED, SERIES, SMALL, styled
+from slmsafety.report.style import MARKERS, MUTED, SERIES, SMALL, styled
 from slmsafety.report.text import plain
 
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
@@ -16,7 +17,7 @@ THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
 def judge_coverage(curves: pd.DataFrame) -> Figure:
     """Return a panel a suite: share of equal labels and kappa against coverage, a colour a judge.
 
-    Dots mark the first point from which a label's probability is 0.6, 0.7, 0.8 and 0.9 or more.
+    Marks stand at the first point from which a label's probability is 0.6, 0.7, 0.8 and 0.9 or more.
 
     Parameters
     ----------
@@ -31,24 +32,15 @@ def judge_coverage(curves: pd.DataFrame) -> Figure:
     need(curves, "suite_title", "judge", "threshold", "coverage", "exact", "kappa_unweighted")
     judges = list(dict.fromkeys(curves["judge"]))
     suites = list(by_suite(curves))
-    fig, axes, _ = grid(len(suites), most=2, height=1.9, extra=0.35)
+    fig, axes, _ = grid(len(suites), most=2, height=1.9, extra=0.5)
     for ax, (title, rows) in zip(axes, suites, strict=True):
         for judge, line in rows.groupby("judge", sort=False):
             color = SERIES[judges.index(str(judge)) % len(SERIES)]
             ax.plot(line["coverage"], line["exact"], color=color, linewidth=1.2, label=plain(str(judge)))
             ax.plot(line["coverage"], line["kappa_unweighted"], color=color, linewidth=1.0, linestyle=(0, (3, 2)))
-            for least in THRESHOLDS:
+            for least, marker in zip(THRESHOLDS, MARKERS, strict=False):
                 for point in each(line[line["threshold"] >= least].head(1)):
-                    ax.plot(point.coverage, point.exact, "o", color=color, markersize=3)
-                    ax.annotate(
-                        f"{least:g}",
-                        (point.coverage, point.exact),
-                        xytext=(0, 4),
-                        textcoords="offset points",
-                        ha="center",
-                        fontsize=SMALL,
-                        color=MUTED,
-                    )
+                    ax.plot(point.coverage, point.exact, marker, color=color, markersize=3.2)
         low = min(
             0.0, float(rows["kappa_unweighted"].min(skipna=True)) if rows["kappa_unweighted"].notna().any() else 0
         )
@@ -61,6 +53,8 @@ def judge_coverage(curves: pd.DataFrame) -> Figure:
         ax.grid(True, axis="y")
     fig.supylabel("Equal labels (solid), kappa (dashed)", fontsize=7)
     handles, names = axes[0].get_legend_handles_labels()
-    if len(names) > 1:
-        fig.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=SMALL)
+    for least, marker in zip(THRESHOLDS, MARKERS, strict=False):
+        handles.append(Line2D([], [], color=MUTED, marker=marker, markersize=3.2, linestyle=""))
+        names.append(f"probability {least:g} or more")
+    fig.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=SMALL)
     return fig
