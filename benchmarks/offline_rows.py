@@ -1,5 +1,4 @@
-"""The rows that the judge `offline` is fitted on: replies with the kind that they are
-(benchmarks/train_offline_judge.py).
+"""The rows that the judge `offline` is fitted on by train_offline_judge.py: replies with the kind that they are.
 
 Reads SLMSAFETY_DATA/responses, and the replies of the studies `demo` and `small_replies`; the project's own labels and
 texts lie beside the model. A script that cannot have them ends with one line that says what is missing.

@@ -1,7 +1,7 @@
 """Does a fine-tuned pair encoder beat the counts of the judge `offline` on sources that neither saw?
 
-    python benchmarks/pair_encoder.py             each of gptfuzz, smol, gemma left out; about a quarter of an hour on
-    two cores python benchmarks/pair_encoder.py --smallest  only try it, on a few of the project's own texts
+    python benchmarks/pair_encoder.py             each of gptfuzz, smol, gemma left out, about a quarter of an hour
+    python benchmarks/pair_encoder.py --smallest  only try it, on a few of the project's own texts
 
 all-MiniLM-L6-v2 reads request and reply as one pair (at most 32 tokens of the request, the first 48 and the last 32 of
 the reply); its lower four layers are frozen, the upper two get low-rank adapters of rank 8 (about 110,000 numbers, 220

@@ -1,8 +1,8 @@
 """Fit the judge `offline` and print the numbers of its card (docs/offline_judge.md).
 
-    python benchmarks/train_offline_judge.py              fit, calibrate, report on what is left out, write the
-    coefficients python benchmarks/train_offline_judge.py --xstest     only report on XSTest, which nothing here is
-    tuned on python benchmarks/train_offline_judge.py --smallest   only try it, on a few of the project's own texts
+    python benchmarks/train_offline_judge.py              fit, write the coefficients, report on what is left out
+    python benchmarks/train_offline_judge.py --xstest     only report on XSTest, which nothing here is tuned on
+    python benchmarks/train_offline_judge.py --smallest   only try it, on a few of the project's own texts
 
 The judge reads `model.json` in its package folder; the script prints the command that puts a new one there. Its rows
 come from `offline_rows.py`: SLMSAFETY_DATA/responses, the studies `demo` and `small_replies`, and the project's own

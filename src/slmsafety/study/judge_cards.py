@@ -119,10 +119,8 @@ def _drawn(curves: pd.DataFrame) -> dict[str, bytes]:
         return {}
     from slmsafety.report.figures import judge_coverage  # here, since a card without curves draws nothing
 
-    figure, files = (
-        judge_coverage(curves),
-        {"judge_coverage.csv": curves.to_csv(index=False, lineterminator="\n").encode()},
-    )
+    figure, table = judge_coverage(curves), curves.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    files = {"judge_coverage.csv": table.encode()}
     for kind in ("png", "pdf"):
         with io.BytesIO() as made:
             figure.savefig(made, format=kind, dpi=200)

@@ -57,9 +57,7 @@ def coverage_curve(rows: pd.DataFrame, points: int = 50) -> pd.DataFrame:
 
 
 def coverage_curves(rows: pd.DataFrame, points: int = 50) -> pd.DataFrame:
-    """Return the `coverage_curve` of each suite and judge in `rows`, suite and judge first; no row where there are
-    none.
-    """
+    """Return the `coverage_curve` of each suite and judge in `rows` under each other, suite and judge first."""
     parts = [
         coverage_curve(group, points).assign(suite=str(suite), judge=str(judge))
         for (suite, judge), group in rows.groupby(["suite", "judge"], sort=False)

@@ -1,6 +1,4 @@
-"""What the judge `offline` sees of a reply: counts over its whole text, and what it shares with the prompt's
-request.
-"""
+"""What the judge `offline` sees of a reply: counts over all of it, and what it shares with the request."""
 
 from __future__ import annotations
 
@@ -215,9 +213,7 @@ def _style(parts: Sentences, reply: str) -> Features:
 
 
 def _overlap(prompt: str, reply: str, parts: Sentences) -> Features:
-    """How much of the request, of its first and its last sentence comes back, where, and beside how much that is
-    new.
-    """
+    """How much of the request, of its first and its last sentence comes back, where, and how much is new."""
     asked = request(prompt)
     half, wanted = len(reply) // 2, stems(asked)
     first, second = stems(reply[:half]), stems(reply[half:])

@@ -38,8 +38,8 @@ _WITHOUT_PROMPT = ("refusal", "degenerate")
 def definition() -> dict[str, Any]:
     """Return what defines this judge's work: changed coefficients, patterns, sizes or rules are another judge_id."""
     patterns = {name: pattern.pattern for name, pattern in PATTERNS.items()}
-    sizes = [sentences.SENTENCE, sentences.READ, sentences.SHORT, MAY_HAVE_ANSWERED]
-    parts = {"patterns": patterns, "features": offline_features.definition(), "sizes": sizes, "rules": RULES}
+    seen = {"sentences": sentences.definition(), "features": offline_features.definition()}
+    parts = {"patterns": patterns, **seen, "rules": RULES, "may_have_answered": MAY_HAVE_ANSWERED}
     read = {"common_words": refusal_rules.definition()["common"], "language": language.definition()}
     return {"version": VERSION, "model": file_sha256(questions.MODEL), **parts, **read}
 

@@ -116,3 +116,10 @@ def stems(text: str) -> set[str]:
 
 def _columns(names: tuple[str, ...]) -> list[int]:
     return [list(PATTERNS).index(name) for name in names]
+
+
+def definition() -> dict[str, object]:
+    """Return the expressions, lists and sizes by which a text is taken apart."""
+    expressions = {"end": _END, "word": _WORD, "voice": _VOICE, "asks": ASKS}
+    sizes = {"sentence": SENTENCE, "read": READ, "short": SHORT, "stem": [_ENDINGS, _LEAST, _STEM]}
+    return {name: each.pattern for name, each in expressions.items()} | sizes | {"stances": [REFUSING, SOFT]}
