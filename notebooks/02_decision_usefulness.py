@@ -155,7 +155,8 @@ if page.has("judge_card"):
 
 # %% [markdown]
 # A judge with probabilities can abstain where it is unsure (`threshold`). Read from left to right: the fewer replies it labels, the
-# more of its labels should equal the reference's; where the line stays level, its probabilities tell nothing.
+# more of its labels should equal the reference's; where the line stays level, its probabilities tell nothing. Kappa falls to 0 where
+# hardly any label but one is left.
 
 # %%
 if page.has("judge_coverage"):
