@@ -24,12 +24,12 @@
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
 
 # %%
+from slmsafety.analysis import rate_intervals, rounding
 from slmsafety.analysis.judges.agreement import agreement, confusion, confusion_frame
 from slmsafety.analysis.judges.coverage import coverage_curves
 from slmsafety.analysis.judges.judge_card import judge_cards
 from slmsafety.analysis.outcomes import counts, decisiveness, empty_effect, missing, over_refusal, refusals_untold
 from slmsafety.analysis.rankings import rank_within_suites
-from slmsafety.analysis.rounding import identities
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
 from slmsafety.report import judge_findings as told
@@ -84,13 +84,27 @@ if page.has("table_a1_outcomes"):
     page.say(*score_findings.other_languages(outcomes))
 
 # %% [markdown]
+# How far would they move with other prompts? Intervals are over groups of prompts (95 %), and take a missing label as one that is
+# missing by chance. Two models answer the same prompts, so that overlapping intervals do not say that two models are level.
+
+# %%
+if page.has("rate_intervals"):
+    groups = lab.table("prompts", ["group"])
+    labels = lab.labels().merge(groups, on=["suite", "instance_id"], validate="many_to_one")
+    sure = lab.named(rate_intervals.rate_intervals(labels))
+    limits = [f"{rate}{end}" for rate in ("hcr", "ar", "srr", "mean") for end in ("", "_low", "_high")]
+    shown = sure[["suite_title", "model_name", "n", "prompts", "groups", *limits]]
+    page.table("rate_intervals", shown, dict.fromkeys(limits, ".3f"))
+    page.say(*score_findings.rate_intervals(sure))
+
+# %% [markdown]
 # Are the printed rates consistent? Every printed number stands for an interval of half a hundredth each way, and an
 # identity holds if the intervals can meet.
 
 # %%
 if page.has("rounding_checks"):
     printed = lab.printed("table_a1_outcomes")
-    checks = printed[["suite", "model", "s_adj"]].join(identities(printed), rsuffix="_holds")
+    checks = printed[["suite", "model", "s_adj"]].join(rounding.identities(printed), rsuffix="_holds")
     checks["s_adj_gap"] = adjusted_score(printed) - printed["s_adj"]
     page.table("rounding_checks", checks, {"s_adj": ".2f", "s_adj_gap": "+.4f"})
     holds = checks[["mean", "shares", "s_adj_holds"]].all(axis=1).sum()

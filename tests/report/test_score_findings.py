@@ -139,3 +139,14 @@ def test_first_in_a_suite_is_told_where_two_models_have_a_rank():
     ranked = pd.DataFrame({"suite_title": list("aabb"), "model_name": list("mnmn"), "rank": [1.5, 1.5, 1, np.nan]})
     assert told.ranked_first(ranked) == ["Ranked first by the mean score: a: m, n."]
     assert told.ranked_first(ranked.tail(2)) == []
+
+
+def test_intervals_are_told_by_their_width_and_groups():
+    rows = pd.DataFrame({"suite_title": ["A", "A", "B", "C"], "groups": [30, 25, 4, 12]})
+    rows["mean_low"], rows["mean_high"] = [0.4, 0.35, np.nan, 0.1], [0.5, 0.6, np.nan, 0.4]
+    assert told.rate_intervals(rows) == [
+        "A: the interval of a mean score is 0.10 to 0.25 wide (25 to 30 groups of prompts).",
+        "B: 4 groups of prompts are too few for an interval.",
+        "C: the interval of a mean score is 0.30 wide (12 groups of prompts).",
+    ]
+    assert told.rate_intervals(rows.head(0)) == []

@@ -177,6 +177,31 @@ def systems(rows: pd.DataFrame) -> str:
     return counted(found, "model") if found == cards else f"{counted(found, 'system')} of {counted(cards, 'model')}"
 
 
+def rate_intervals(sure: pd.DataFrame) -> list[str]:
+    """Say how wide the intervals of the mean scores are, and where there are none.
+
+    Parameters
+    ----------
+    sure : DataFrame
+        A row a suite and model: suite_title, groups (int), mean_low and mean_high (0 to 1; nan below ten groups).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite.
+    """
+    told = []
+    for title, rows in sure.groupby("suite_title", sort=True, observed=True):
+        width, groups = (rows["mean_high"] - rows["mean_low"]).dropna(), rows["groups"]
+        most = f"{groups.min()}" if groups.min() == groups.max() else f"{groups.min()} to {groups.max()}"
+        if width.empty:
+            told.append(f"{title}: {most} groups of prompts are too few for an interval.")
+            continue
+        span = f"{width.min():.2f}" if len(width) == 1 else f"{width.min():.2f} to {width.max():.2f}"
+        told.append(f"{title}: the interval of a mean score is {span} wide ({most} groups of prompts).")
+    return told
+
+
 def decisive(useful: pd.DataFrame) -> list[str]:
     """Say how decisive the labels of each suite are.
 
