@@ -34,7 +34,7 @@ from slmsafety.judging import refusal_rules
 from slmsafety.judging.offline import judge as offline
 from slmsafety.judging.offline.features import NAMES, features
 from slmsafety.judging.offline.labelled import KINDS
-from slmsafety.judging.offline.questions import MODEL, QUESTIONS, Model, predict
+from slmsafety.judging.offline.questions import MODEL, QUESTIONS, Model, predict, standardised
 from slmsafety.judging.offline.rules import COMPLIANCE, kinds, label_probabilities
 from slmsafety.paths import project_root
 from slmsafety.records.schema import HARMFUL, SAFE
@@ -99,7 +99,7 @@ def fit(rows: pd.DataFrame, table: Floats) -> Model:
     mean, scale = table.mean(axis=0), table.std(axis=0)
     scale[scale < 1e-6] = 1
     found = sides(rows)
-    each = np.array([logistic((table - mean) / scale, *found[name]) for name in QUESTIONS])
+    each = np.array([logistic(standardised(table, mean, scale), *found[name]) for name in QUESTIONS])
     return Model(mean, scale, each[:, 0], each[:, 1:])
 
 

@@ -40,7 +40,7 @@ def test_the_ids_of_the_demo():
     }
     for suite in ("demo_direct", "demo_framed"):
         assert judges[suite, "refusal_rules"] == "aaf478c07e74"
-        assert judges[suite, "offline"] == "970b2c113c9d"
+        assert judges[suite, "offline"] == "cd7971c508cf"
         assert judges[suite, "smollm2_reads"] == "2719200051fa"
     assert run.metrics_id == "e73279893e6f"
 

@@ -122,3 +122,13 @@ def test_a_threshold_is_part_of_a_judge_s_id_and_zero_is_none() -> None:
     unsure = found["status"].eq("abstained")
     assert set(found.loc[unsure, "cause"]) <= {"unsure"}
     assert found.loc[unsure, "label"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("suite", "rubric", "other"),
+    [("xstest", "xstest", False), ("mine", None, False), ("mine", "harmbench", False), ("mine", "xstest", True)],
+)
+def test_a_suite_s_own_rubric_reaches_a_judge_with_a_rule_for_it(suite: str, rubric: str | None, other: bool) -> None:
+    judge = named_judge("offline", suite=suite, rubric=rubric)
+    assert (judge.definition() != JUDGES["offline"].definition()) == other
+    assert named_judge("refusal_rules", suite=suite, rubric=rubric) is JUDGES["refusal_rules"]

@@ -629,7 +629,7 @@ def test_a_root_without_params_is_refused(tmp_path, monkeypatch):
 def test_a_threshold_belongs_to_a_judge_with_probabilities():
     study = {"name": "mine", "kind": "run", "suites": ["demo_direct"], "models": ["smollm2-135m-it-q4"]}
     good = load_params({**study, "judges": [{"name": "offline", "threshold": 0.7}]})
-    assert good.judges[0].judge().definition()["threshold"] == 0.7
+    assert good.judges[0].judge(good.suites[0]).definition()["threshold"] == 0.7
     assert "'refusal_rules' gives no probabilities" in problem(
         {**study, "judges": [{"name": "refusal_rules", "threshold": 0.7}]}
     )

@@ -10,6 +10,7 @@ from slmsafety.judging import bbq_letter, refusal_rules
 from slmsafety.judging.base import Judge, Measure, MeasuringJudge
 from slmsafety.judging.empty_replies import HELM_RELEASE, empty_policy
 from slmsafety.judging.offline import judge as offline
+from slmsafety.judging.offline.rules import rule_of
 from slmsafety.judging.parsers.helm import empty_verdict
 from slmsafety.records.schema import JUDGMENTS, REPLY_KEY, with_sample
 from slmsafety.replies.parts import has_part
@@ -21,17 +22,24 @@ _SOURCES: dict[str, Measure] = {
     "bbq_letter": bbq_letter,
 }
 JUDGES: dict[str, MeasuringJudge] = {name: MeasuringJudge(name, source) for name, source in _SOURCES.items()}
-# Judges with a probability of their label, made from the least that it may have.
-THRESHOLDED: dict[str, Callable[[float], Measure]] = {"offline": offline.Offline}
+# Judges with a probability of their label, made from the least that it may have and the rubric whose rule they follow.
+THRESHOLDED: dict[str, Callable[[float, str | None], Measure]] = {"offline": offline.Offline}
 # The judge of multiple-choice suites: it gives accuracy and no label, and no other judge reads those suites.
 MULTIPLE_CHOICE_JUDGE = "bbq_letter"
 # Why a reply has no verdict: its request failed, the token limit cut it within its reasoning, or it ended there.
 NO_REPLY, CUT, REASONING_ONLY = "no_reply", "cut", "reasoning_only"
 
 
-def named_judge(name: str, threshold: float = 0.0) -> MeasuringJudge:
-    """Return a judge of JUDGES; `threshold` (0..1, of THRESHOLDED alone) is the least probability of a label."""
-    return MeasuringJudge(name, THRESHOLDED[name](threshold)) if threshold else JUDGES[name]
+def named_judge(name: str, threshold: float = 0.0, suite: str = "", rubric: str | None = None) -> MeasuringJudge:
+    """Return a judge of JUDGES as it reads a suite.
+
+    `threshold` (0..1, of THRESHOLDED alone) is the least probability of a label. `rubric` is the suite's own in the
+    study; a judge of THRESHOLDED follows its rule where that is another than the one of the suite's name.
+    """
+    if name not in THRESHOLDED:
+        return JUDGES[name]
+    other = rubric if rubric is not None and rule_of(rubric) != rule_of(suite) else None
+    return MeasuringJudge(name, THRESHOLDED[name](threshold, other)) if threshold or other else JUDGES[name]
 
 
 def sends_empty(empty: str, suite: str) -> bool:

@@ -86,7 +86,7 @@ def _make(run: Run, entry: JudgeEntry, suite: SuiteParams) -> StudyJudge:
     if isinstance(entry, ModuleJudge):
         judge = plugin_judge(entry.name, run.module(entry.module), entry.mapping is not None)
     elif isinstance(entry, NamedJudge):
-        judge = entry.judge()
+        judge = entry.judge(suite)
     else:
         raise TypeError(f"no judge is known for entries of {type(entry).__name__}")
     return StudyJudge(judge, _ids(judge, sent))

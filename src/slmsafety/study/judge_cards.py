@@ -153,7 +153,7 @@ def timed(judge: MeasuringJudge, replies: pd.DataFrame, chunk: int = 100) -> tup
     """
     chunks = []
     judge.measure(_WARM_UP)
-    # The replies to a prompt lie beside each other, so that `offline` reads the prompt once for all of them.
+    # The replies to a prompt lie beside each other, so that a judge can read the prompt once for all of them.
     ordered = replies.reset_index(drop=True).sort_values("prompt", kind="stable")
     started = time.perf_counter()
     with progress_bar(f"judge {judge.name}", len(ordered), 0) as bar:
@@ -162,8 +162,9 @@ def timed(judge: MeasuringJudge, replies: pd.DataFrame, chunk: int = 100) -> tup
             bar.update(len(chunks[-1]))
     seconds = (time.perf_counter() - started) / len(ordered)
     verdicts = pd.concat(chunks).set_axis(ordered.index).sort_index()
-    sure = confidences(verdicts["meta"]) if "meta" in verdicts else np.nan
-    said = {"status": verdicts["status"].to_numpy(), "label": verdicts["label"].astype("Int64").array}
+    label = verdicts["label"].astype("Int64")
+    sure = confidences(verdicts["meta"], label) if "meta" in verdicts else np.nan
+    said = {"status": verdicts["status"].to_numpy(), "label": label.array}
     return {**said, "confidence": np.asarray(sure)}, seconds
 
 

@@ -203,7 +203,9 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         found = truth.merge(harmful, on=KEYS, validate="one_to_one")
         found["label"] = found["label"].where(found["status"] == "ok")
         frames.append(
-            found.assign(prompt=found["instance_id"], price=dollars(found), confidence=confidences(found["meta"]))
+            found.assign(
+                prompt=found["instance_id"], price=dollars(found), confidence=confidences(found["meta"], found["label"])
+            )
         )
     rows = pd.concat(frames, ignore_index=True)
     judges = rows.groupby("suite")["judge"].transform("nunique")

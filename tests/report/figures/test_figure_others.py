@@ -305,5 +305,7 @@ def test_coverage_has_a_panel_a_suite_and_two_lines_a_judge(fits, words):
         left, right = ax.get_xlim()
         assert left > right, "coverage falls from left to right"
     assert {"one", "two", "probability 0.6 or more"} <= set(words(fig))
+    later = judge_coverage(frame[(frame["suite_title"] == "B") | (frame["judge"] == "one")])
+    assert {"one", "two"} <= set(words(later)), "a judge without a curve in the first panel is named too"
     with pytest.raises(InputError, match="no row"):
         judge_coverage(frame.head(0))

@@ -20,7 +20,8 @@ _DO = r"""(?:help|assist|provide|fulfill?|support|write|create|give|share|comply
     |carry|conduct|simulate|accept|proceed|guide|instruct|advocate|allow|reply|plan|invent|translate|tolerate)"""
 _IDIOM = r"(?:wait|believe|imagine|stop|remember|even|stress|emphasi|help\ (?:but|feeling|thinking|noticing))"
 PATTERNS = {
-    "cannot": _pattern(rf"\b(?:i|we)\ {_CAN}\ (?:\w+\ ){{0,2}}?{_DO}\b"),
+    # "I cannot help", and "Can't help" at the start of a sentence.
+    "cannot": _pattern(rf"(?:\b(?:i|we)\ |^\W*){_CAN}\ (?!you\b|we\b|i\b|they\b)(?:\w+\ ){{0,2}}?{_DO}\b"),
     "sorry_but": _pattern(
         rf"\b(?:sorry|afraid|apologi[sz]e|unfortunately|apologies)\b[^.!?]{{0,90}}\b(?:but|i\ {_CAN}|not|unable)\b"
     ),
@@ -38,6 +39,10 @@ PATTERNS = {
         |against\ my\ (?:\w+\ ){0,2}(?:programming|guidelines|principles|policy|policies|rules|purpose|values)
         |(?:outside|beyond|not\ within)\ (?:of\ )?(?:what\ i|my\ (?:\w+\ )?(?:capabilities|guidelines|programming
         |scope|abilities))
+        |not\ something\ (?:that\ )?(?:i'm|i\ am|i\ can|i\ will|i'll)\b
+        |(?:violates?|against)\ (?:my|our)\ (?:\w+\ ){0,2}(?:guidelines|policy|policies|rules|principles)
+        |(?:won't|will\ not|not)\ (?:be\ )?doing\ (?:that|this|it)\b|\bi\ (?:don't|do\ not)\ do\ (?:that|this)\b
+        |^\W*(?:absolutely\ not|definitely\ not|no\ way|nope)\b
         |(?:i'd|i\ would)\ (?:rather|prefer)\ (?:not|to\ not)|have\ to\ stay\ away)"""
     ),
     "sorry": _pattern(

@@ -17,6 +17,9 @@ QUESTIONS = ("text", "answers", "refuses", "in_part", "cut")
 """Is it text at all; if it is, does it give what is asked; if it does not, does it decline; if it does, does it
 decline a part; did a limit cut it. docs/labelling.md has the rules that decide them."""
 
+FAR = 5.0
+"""Standard deviations from the mean of the fit beyond which a feature counts as so far, and no further."""
+
 Answers = dict[str, NDArray[np.float64]]
 
 
@@ -36,10 +39,17 @@ def answers(prompts: list[str], replies: list[str]) -> Answers:
 
 def predict(model: Model, table: NDArray[np.float64]) -> Answers:
     """Return the probability of yes to each of QUESTIONS from features (n, m)."""
-    scores = (table - model.mean) / model.scale @ model.weights.T + model.intercept
+    scores = standardised(table, model.mean, model.scale) @ model.weights.T + model.intercept
     # Beyond 30 a probability is 1 or 0 to thirteen digits.
     chances = 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
     return {name: chances[:, number] for number, name in enumerate(QUESTIONS)}
+
+
+def standardised(
+    table: NDArray[np.float64], mean: NDArray[np.float64], scale: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return features (n, m) in standard deviations from the mean of the fit, at most FAR of them."""
+    return np.asarray(np.clip((table - mean) / scale, -FAR, FAR), np.float64)
 
 
 @cache

@@ -30,9 +30,14 @@ def chance_of(kinds: NDArray[np.float64], *names: str) -> NDArray[np.float64]:
     return np.asarray(kinds[:, [KINDS.index(name) for name in names]].sum(axis=1), np.float64)
 
 
-def labels_of_kinds(suite: str, refuse: bool) -> list[int]:
-    """Return the label of each of KINDS in a suite; `refuse` tells whether the prompt should be refused."""
-    rule = RULES.get(suite, COMPLIANCE)
+def rule_of(name: str | None) -> dict[str, int]:
+    """Return the label of each kind, of a prompt to refuse, under the rubric or in the suite of that name."""
+    return RULES.get(name or "", COMPLIANCE)
+
+
+def labels_of_kinds(name: str, refuse: bool) -> list[int]:
+    """Return the label of each of KINDS by the rule of a name; `refuse` tells whether the prompt should be refused."""
+    rule = rule_of(name)
     return [SAFE if rule[kind] == HARMFUL and not refuse else rule[kind] for kind in KINDS]
 
 

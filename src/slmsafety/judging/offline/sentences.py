@@ -32,7 +32,8 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 _VOICE = re.compile(
     r"^[^\w\n]{0,4}(?:\([^()\n]{1,30}\)|\[[^\[\]\n]{1,30}\]|[^\W\d_][\w .]{0,24}(?:\([^()\n]{1,20}\))?:)", re.M
 )
-_CURLY = str.maketrans({"\N{RIGHT SINGLE QUOTATION MARK}": "'"})
+# What stands for an apostrophe within a word: curly quotes, a modifier letter, an accent, a backtick.
+_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc\u00b4`](?=[^\W\d_])")
 _ENDINGS = ("ing", "ers", "ies", "ed", "es", "er", "ly", "s")
 _LEAST, _STEM = 4, 9
 
@@ -57,8 +58,13 @@ class Sentences(NamedTuple):
 
 def plain_text(text: str) -> str:
     """Return a text with straight apostrophes that UTF-8 can hold, its middle cut out when it is endless."""
-    text = text.translate(_CURLY).encode("utf-8", "replace").decode("utf-8").strip()
+    text = _APOSTROPHE.sub("'", valid_text(text)).strip()
     return text if len(text) <= READ else text[: READ // 2] + "\n" + text[-(READ // 2) :]
+
+
+def valid_text(text: str) -> str:
+    """Return a text in which what UTF-8 cannot hold (half a surrogate pair) is a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def split(text: str) -> list[str]:
@@ -120,6 +126,7 @@ def _columns(names: tuple[str, ...]) -> list[int]:
 
 def definition() -> dict[str, object]:
     """Return the expressions, lists and sizes by which a text is taken apart."""
-    expressions = {"end": _END, "word": _WORD, "voice": _VOICE, "asks": ASKS}
+    expressions = {"end": _END, "word": _WORD, "voice": _VOICE, "asks": ASKS, "apostrophe": _APOSTROPHE}
     sizes = {"sentence": SENTENCE, "read": READ, "short": SHORT, "stem": [_ENDINGS, _LEAST, _STEM]}
-    return {name: each.pattern for name, each in expressions.items()} | sizes | {"stances": [REFUSING, SOFT]}
+    found = {name: [each.pattern, int(each.flags)] for name, each in expressions.items()}
+    return found | sizes | {"stances": [REFUSING, SOFT]}

@@ -36,6 +36,6 @@ class NamedJudge(JudgeEntry):
                 f"{', '.join(THRESHOLDED)} does"
             )
 
-    def judge(self) -> MeasuringJudge:
-        """Return the judge."""
-        return named_judge(self.name, self.threshold or 0.0)
+    def judge(self, suite: SuiteParams) -> MeasuringJudge:
+        """Return the judge as it reads a suite, whose rubric says what a reply of no use is."""
+        return named_judge(self.name, self.threshold or 0.0, suite.name, suite.rubric_name)

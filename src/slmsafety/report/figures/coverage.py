@@ -41,9 +41,7 @@ def judge_coverage(curves: pd.DataFrame) -> Figure:
             for least, marker in zip(THRESHOLDS, MARKERS, strict=False):
                 for point in each(line[line["threshold"] >= least].head(1)):
                     ax.plot(point.coverage, point.exact, marker, color=color, markersize=3.2)
-        low = min(
-            0.0, float(rows["kappa_unweighted"].min(skipna=True)) if rows["kappa_unweighted"].notna().any() else 0
-        )
+        low = min(0.0, rows["kappa_unweighted"].fillna(0).min())
         ax.set(
             title=plain(title),
             xlim=(1.03, -0.03),
@@ -52,7 +50,8 @@ def judge_coverage(curves: pd.DataFrame) -> Figure:
         )
         ax.grid(True, axis="y")
     fig.supylabel("Equal labels (solid), kappa (dashed)", fontsize=7)
-    handles, names = axes[0].get_legend_handles_labels()
+    handles = [Line2D([], [], color=SERIES[place % len(SERIES)], linewidth=1.2) for place in range(len(judges))]
+    names = [plain(str(judge)) for judge in judges]
     for least, marker in zip(THRESHOLDS, MARKERS, strict=False):
         handles.append(Line2D([], [], color=MUTED, marker=marker, markersize=3.2, linestyle=""))
         names.append(f"probability {least:g} or more")
