@@ -206,12 +206,13 @@ def _noise(options: argparse.Namespace) -> None:
 
 
 def _judge_card(options: argparse.Namespace) -> None:
+    from slmsafety.report.figures import judge_coverage
     from slmsafety.study import Study
     from slmsafety.study.judge_cards import public_cards, shown, study_cards, write_cards
 
     cards = study_cards(Study.load(options.study)) if options.study else public_cards()
     print(shown(cards), end="\n\n")
-    print(*write_cards(cards), sep="\n")
+    print(*write_cards(cards, judge_coverage), sep="\n")
 
 
 def _figures(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,28 +98,27 @@ def study_cards(study: Study) -> Cards:
     return Cards(_named(table, study.name, part, found.name), curves, found.notes, study.folder.relative_to(study.root))
 
 
-def write_cards(cards: Cards) -> list[Path]:
+def write_cards(cards: Cards, draw: Callable[[pd.DataFrame], Any]) -> list[Path]:
     """Write judge_card.csv and judge_card.json (with notes, seed and version); return their paths from the root.
 
-    Where a judge gives probabilities, its curve of agreement against coverage is judge_coverage.csv, .png and .pdf.
+    Where a judge gives probabilities, its curve of agreement against coverage is judge_coverage.csv, .png and .pdf;
+    `draw` makes a matplotlib figure of the curves (`report.figures.judge_coverage`).
     """
     rows = json.loads(cards.table.to_json(orient="records", double_precision=10))
     about: dict[str, Any] = {"version": __version__, "resamples": RESAMPLES, "seed": SEED, "notes": cards.notes}
     text = json.dumps({**about, "cards": rows}, indent=1, ensure_ascii=False) + "\n"
     table = cards.table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    files = {"judge_card.csv": table.encode(), "judge_card.json": text.encode(), **_drawn(cards.curves)}
+    files = {"judge_card.csv": table.encode(), "judge_card.json": text.encode(), **_drawn(cards.curves, draw)}
     for name, content in files.items():
         write_atomic(project_root() / cards.folder / name, content)
     return [cards.folder / name for name in files]
 
 
-def _drawn(curves: pd.DataFrame) -> dict[str, bytes]:
+def _drawn(curves: pd.DataFrame, draw: Callable[[pd.DataFrame], Any]) -> dict[str, bytes]:
     """The files of the curves, none where there are none."""
     if curves.empty:
         return {}
-    from slmsafety.report.figures import judge_coverage  # here, since a card without curves draws nothing
-
-    figure, table = judge_coverage(curves), curves.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    figure, table = draw(curves), curves.to_csv(index=False, float_format="%.6g", lineterminator="\n")
     files = {"judge_coverage.csv": table.encode()}
     for kind in ("png", "pdf"):
         with io.BytesIO() as made:

@@ -237,9 +237,7 @@ def test_short_refusals_are_refusals(reply: str) -> None:
     assert measure(_rows([reply]))["reason"].tolist() == ["refusal"]
 
 
-TALK = (
-    "First you thin the crown of the apple tree.\n{0}: And then?\n{1}: Cut the dead branches in winter with a saw."
-)
+TALK = "First you thin the crown of the apple tree.\n{0}: And then?\n{1}: Cut the dead branches in winter with a saw."
 
 
 @pytest.mark.parametrize("asker", ["Buyer", "Customer", "Student", "User", "Human"])
