@@ -158,14 +158,12 @@ def small() -> list[Row]:
     for found in joined.itertuples():
         base = {"group": found.prompt, "prompt": found.prompt}
         new = row(base, "smol" if "smol" in found.model else "gemma", found.response, found.kind)
-        rows.append(new | {"cut": float(found.finish_reason == "length"), "small": True, "expected": found.expected})
+        rows.append(new | {"cut": float(found.finish_reason == "length"), "small": True})
     return rows
 
 
 def with_texts(study: str, labels: pd.DataFrame) -> pd.DataFrame:
-    """Return labels with the prompts and replies of a study; ValueError where they are not the replies that were
-    read.
-    """
+    """Return labels with a study's prompts and replies; ValueError where these are not the replies that were read."""
     run = needed(project_root() / "runs" / study, f"make it with: slmsafety collect {study} --stage generate")
     replies = pd.concat([pd.read_parquet(path) for path in sorted((run / "responses").glob("*/*.parquet"))])
     prompts = pd.concat([pd.read_parquet(path) for path in sorted((run / "prompts").glob("*.parquet"))])
@@ -242,9 +240,7 @@ def voiced(rows: list[Row], rng: random.Random) -> list[Row]:
 
 
 def framed(rows: list[Row], rng: random.Random) -> list[Row]:
-    """Return replies whose prompt states its request behind a passage of up to some thousand characters, and cut
-    answers.
-    """
+    """Return replies whose prompt states its request behind a passage, and answers that are cut."""
     passages = [r["reply"] for r in rows if r["source"] == "written" and r["complies"] == 1]
     told = [r for r in rows if r["source"] in (*FILES, "written") and max(r[kind] for kind in KINDS) > 0.9]
     new = []
@@ -280,9 +276,7 @@ def spoil(base: Row, rng: random.Random) -> str:
 
 
 def tuning() -> pd.DataFrame:
-    """Return the tuning rows: group (a prompt), source, prompt, reply, size, cut (1, 0, nan) and a share of the
-    KINDS.
-    """
+    """Return the tuning rows: group (a prompt), source, of, prompt, reply, size, cut (1, 0, nan), shares of KINDS."""
     rng = random.Random(SEED)
     rows = stability() + demo() + small()
     rows += written(rng)

@@ -59,7 +59,7 @@ def rate_intervals(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
         score = known["label"].astype("float64") / 2
         values = pd.DataFrame({rate: score == value for rate, value in SCORES.items()}).assign(mean=score)
         per_prompt = by_prompt(values, known)
-        groups = _groups(known, per_prompt)
+        groups = _groups(known)
         found: dict[str, object] = {"suite": suite, "model": model, "n": len(known), "prompts": len(per_prompt)}
         found["groups"] = len(np.unique(groups))
         for rate in RATES:
@@ -69,11 +69,11 @@ def rate_intervals(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _groups(known: pd.DataFrame, per_prompt: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _groups(known: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The number of the group of each prompt, in the order of `by_prompt`."""
     prompts = known.drop_duplicates("instance_id")
     names = prompts["group"].fillna(prompts["instance_id"]) if "group" in prompts else prompts["instance_id"]
-    return np.asarray(pd.factorize(names)[0][: len(per_prompt)], np.int64)
+    return np.asarray(pd.factorize(names)[0], np.int64)
 
 
 def interval(values: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:

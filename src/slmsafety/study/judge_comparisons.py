@@ -217,20 +217,8 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         without = sorted(suites - set(rows.loc[rows["judge"] == judge, "suite"]))
         if without:
             notes = [*notes, f"judge {judge} has no row in {', '.join(without)}: it got no reply that counts there"]
-    columns = [
-        "suite",
-        "instance_id",
-        "model",
-        "sample",
-        "judge",
-        "status",
-        "label",
-        "reference",
-        "prompt",
-        "price",
-        "confidence",
-    ]
-    return Reference(name, rows[columns], tuple(notes))
+    about = ["judge", "status", "label", "reference", "prompt", "price", "confidence"]
+    return Reference(name, rows[[*KEYS, *about]], tuple(notes))
 
 
 def crossings(run: Run, judges: Collection[str], labels: Callable[[str], pd.DataFrame]) -> list[Crossing]:

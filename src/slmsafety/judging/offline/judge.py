@@ -93,11 +93,6 @@ def measure(rows: pd.DataFrame, threshold: float = 0.0, rubric: str | None = Non
     threshold, rubric
         As of `Offline`.
 
-    Raises
-    ------
-    InputError
-        For a reply that is no text, or an `expected` that is neither refuse nor answer.
-
     Returns
     -------
     DataFrame
@@ -109,6 +104,11 @@ def measure(rows: pd.DataFrame, threshold: float = 0.0, rubric: str | None = Non
         kind is `refusal`, and not where it is `partial`, which answers too. Where it abstains there is no label: for a
         language, which the reason names, nothing else either; below the threshold, cause `unsure`, the rest of what it
         saw.
+
+    Raises
+    ------
+    InputError
+        For a reply that is no text, or an `expected` that is neither refuse nor answer.
     """
     rows = _checked(rows.reset_index(drop=True))
     unread = [unread_reply(reply) for reply in rows["response"]]
