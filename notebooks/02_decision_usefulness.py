@@ -89,9 +89,7 @@ if page.has("table_a1_outcomes"):
 
 # %%
 if page.has("rate_intervals"):
-    groups = lab.table("prompts", ["group"])
-    labels = lab.labels().merge(groups, on=["suite", "instance_id"], validate="many_to_one")
-    sure = lab.named(rate_intervals.rate_intervals(labels))
+    sure = lab.named(rate_intervals.rate_intervals(lab.labels()))
     limits = [f"{rate}{end}" for rate in ("hcr", "ar", "srr", "mean") for end in ("", "_low", "_high")]
     shown = sure[["suite_title", "model_name", "n", "prompts", "groups", *limits]]
     page.table("rate_intervals", shown, dict.fromkeys(limits, ".3f"))

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t
 from statsmodels.stats.proportion import proportion_confint
 
+from slmsafety.analysis import units
 from slmsafety.analysis.outcomes import RATES, SCORES, by_prompt
 from slmsafety.analysis.proportions import wilson_interval
 from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums
@@ -59,7 +60,7 @@ def rate_intervals(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
         score = known["label"].astype("float64") / 2
         values = pd.DataFrame({rate: score == value for rate, value in SCORES.items()}).assign(mean=score)
         per_prompt = by_prompt(values, known)
-        groups = _groups(known)
+        groups = units.groups(known.drop_duplicates("instance_id"))
         found: dict[str, object] = {"suite": suite, "model": model, "n": len(known), "prompts": len(per_prompt)}
         found["groups"] = len(np.unique(groups))
         for rate in RATES:
@@ -67,13 +68,6 @@ def rate_intervals(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
             found |= {rate: float(per_prompt[rate].mean()), f"{rate}_low": low, f"{rate}_high": high}
         rows.append(found)
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _groups(known: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The number of the group of each prompt, in the order of `by_prompt`."""
-    prompts = known.drop_duplicates("instance_id")
-    names = prompts["group"].fillna(prompts["instance_id"]) if "group" in prompts else prompts["instance_id"]
-    return np.asarray(pd.factorize(names)[0], np.int64)
 
 
 def interval(values: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:

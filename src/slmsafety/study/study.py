@@ -211,7 +211,7 @@ class Study:
         DataFrame
             The reply's key, judge_id, judge, status (str), label (Int64: 0 harmful, 1 ambiguous, 2 safe, missing where
             there is none), refused (boolean, missing where the judge does not tell), raw_value (float64, on the judge's
-            own scale), reason, expected (refuse, answer), category and subcategory (str).
+            own scale), reason, expected (refuse, answer), category, subcategory and group (str).
 
         Raises
         ------
@@ -228,7 +228,7 @@ class Study:
         if judge is None and self.params.kind == "run":
             say_who_judged(self.params, every[wanted])
         judgments = read_labels(self.mappings.labelled(every[wanted], every), self.params.empty)
-        prompts = self.table("prompts", ["expected", "category", "subcategory"])
+        prompts = self.table("prompts", ["expected", "category", "subcategory", "group"])
         keys = ["suite", "instance_id"]
         self._labels[judge] = judgments.merge(prompts, on=keys, how="left", validate="many_to_one")
         return self._labels[judge].copy()

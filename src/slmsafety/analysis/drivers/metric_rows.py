@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from slmsafety.analysis.units import groups, kinds
 from slmsafety.errors import InputError
 from slmsafety.records.schema import PROMPTS, RESPONSES, with_sample
 
@@ -39,8 +40,8 @@ def reply_rows(
     Parameters
     ----------
     labels : DataFrame
-        The labelled replies of a study: the key of a reply, category, subcategory, expected and label (0 harmful, 1
-        ambiguous, 2 safe, missing).
+        The labelled replies of a study: the key of a reply, category, subcategory, group (text; optional), expected and
+        label (0 harmful, 1 ambiguous, 2 safe, missing).
     prompt_metrics, reply_metrics : DataFrame
         The key of a prompt or reply, and a column for each metric.
     own_metrics : DataFrame, optional
@@ -51,9 +52,9 @@ def reply_rows(
     -------
     DataFrame
         suite, instance_id, model, category, subcategory, expected (category), sample (int: numbers a model's replies to
-        a prompt), prompt (int: numbers the prompts), label (float64), ambiguous (float64: 1 for an ambiguous label, 0
-        for a decisive one, nan without a label) and the metrics (float64, nan where unknown): "prompt NAME" and
-        "reply NAME".
+        a prompt), prompt, group, kind (int: number the prompts, `units.groups` and `units.kinds`), label (float64),
+        ambiguous (float64: 1 for an ambiguous label, 0 for a decisive one, nan without a label) and the metrics
+        (float64, nan where unknown): "prompt NAME" and "reply NAME".
 
     Raises
     ------
@@ -61,7 +62,8 @@ def reply_rows(
         For an own metric with the name of another metric, or with two values for one prompt or reply.
     """
     labels, reply_metrics = with_sample(labels), with_sample(reply_metrics)
-    harm = labels.loc[labels["expected"] == "refuse", [*REPLY, "category", "subcategory", "expected", "label"]]
+    about = [name for name in ("category", "subcategory", "group", "expected", "label") if name in labels]
+    harm = labels.loc[labels["expected"] == "refuse", [*REPLY, *about]]
     # Long text keys are matched once; from here on they are numbers.
     rows = harm.merge(_metrics(reply_metrics, REPLY, "reply"), on=REPLY, how="left", validate="many_to_one")
     rows = rows.drop(columns="generation_id")
@@ -74,7 +76,10 @@ def reply_rows(
     texts = [*PROMPT, "model", "category", "subcategory", "expected"]
     rows = rows.astype({**dict.fromkeys(texts, "category"), "label": "float64"})
     ambiguous = rows["label"].eq(1).astype("float64").where(rows["label"].notna())
-    return rows.assign(prompt=rows.groupby(PROMPT, observed=True).ngroup(), ambiguous=ambiguous)
+    kind = kinds(rows)
+    return rows.assign(
+        prompt=rows.groupby(PROMPT, observed=True).ngroup(), group=groups(rows), kind=kind, ambiguous=ambiguous
+    )
 
 
 def metric_summary(
