@@ -126,7 +126,7 @@ class Page:
         left_out = [name for name in self.contents if name not in self.written and not self.has(name)]
         lacking = [name for name in self.contents if name not in left_out and name not in self.written]
         where, own = f"{self.target.notebook}, study {self.target.study_name}", self.target.study_name in OWN_STUDIES
-        if own and len(self.findings) < FINDINGS:
+        if own and self.written and len(self.findings) < FINDINGS:
             lacking.append(f"{FINDINGS - len(self.findings)} more sentence(s) of findings")
         if lacking and own:
             raise RuntimeError(f"notebook {where}, lacks: {', '.join(lacking)}")
