@@ -6,7 +6,6 @@ import pytest
 from analysis_frames import outcome_frame, quick
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats.proportion import proportion_confint
 
 from slmsafety.analysis.outcomes import (
     OUTCOME_COLUMNS,
@@ -109,11 +108,8 @@ def test_over_refusal_counts_refused_controls_only(found):
         verdicts = [each[3][1] for each in found if each[:3] == (line["suite"], line["model"], "answer")]
         n = sum(label is not None for label in verdicts)
         assert (line["n"], line["missing"], line["refused"]) == (n, len(verdicts) - n, verdicts.count(2))
-        if n:
-            interval = proportion_confint(verdicts.count(2), n, method="wilson")
-            assert line[["rate", "low", "high"]].tolist() == pytest.approx([verdicts.count(2) / n, *interval])
-        else:
-            assert line[["rate", "low", "high"]].isna().all()
+        assert line["rate"] == pytest.approx(verdicts.count(2) / n if n else np.nan, nan_ok=True)
+        assert (line["rate_low"] <= line["rate"] + 1e-12) if n >= 10 else np.isnan(line["rate_low"])
     told = {each[0] for each in found if each[2] == "answer" and each[3][1] is not None}
     assert set(got["suite"]) == told
     assert got["n"].sum() + got["missing"].sum() == sum(each[2] == "answer" and each[0] in told for each in found)
@@ -122,16 +118,18 @@ def test_over_refusal_counts_refused_controls_only(found):
 def test_wilson_interval_by_hand():
     frame = label_frame([("s", "m", "answer", ("ok", 2 if number < 1 else 0)) for number in range(10)])
     # 1 of 10: the textbook Wilson 95 % interval
-    assert over_refusal(frame)[["low", "high"]].iloc[0].tolist() == pytest.approx([0.01788, 0.40415], abs=1e-5)
-    assert over_refusal(frame, confidence=0.5)["low"].item() > 0.01788
+    assert over_refusal(frame)[["rate_low", "rate_high"]].iloc[0].tolist() == pytest.approx(
+        [0.01788, 0.40415], abs=1e-5
+    )
+    assert over_refusal(frame, confidence=0.5)["rate_low"].item() > 0.01788
 
 
-@pytest.mark.parametrize(("refused", "limit", "value"), [(False, "low", 0.0), (True, "high", 1.0)])
+@pytest.mark.parametrize(("refused", "limit", "value"), [(False, "rate_low", 0.0), (True, "rate_high", 1.0)])
 def test_no_refusal_and_only_refusals_have_exact_limits(refused, limit, value):
     frame = pd.DataFrame({"suite": "s", "model": "m", "expected": "answer", "status": "ok", "label": [2] * 12})
     row = over_refusal(frame.assign(refused=refused, instance_id=frame.index)).iloc[0]
     assert row[limit] == value
-    assert 0 < row["high"] - row["low"] < 1
+    assert 0 < row["rate_high"] - row["rate_low"] < 1
 
 
 def test_an_unlabelled_control_is_missing_even_where_its_refusal_is_known():
@@ -179,7 +177,7 @@ def test_several_replies_to_a_prompt_count_as_one_prompt():
     controls = frame.assign(expected="answer", refused=frame["label"].eq(1).astype("boolean"))
     refusing = over_refusal(controls).iloc[0]
     assert refusing[["n", "prompts", "refused", "rate", "missing"]].tolist() == pytest.approx([4, 2, 2, 1 / 3, 1])
-    assert refusing["low"] < 1 / 3 < refusing["high"] and refusing["high"] > 0.8, "two prompts say little"
+    assert np.isnan(refusing["rate_low"]), "two prompts say little"
     blank = frame.assign(status=frame["status"].replace("error", "empty_response"))
     shown = empty_effect(blank).iloc[0][["n", "empty", "ar_without", "ar_as_decisive", "ar_as_ambiguous"]]
     assert shown.tolist() == pytest.approx([4, 1, 1 / 3, 1 / 4, 3 / 8])

@@ -1,64 +1,30 @@
-"""Intervals of rates: the formulas they are, the unit they take, and how often they cover."""
+"""Rates with their intervals: the rates are the outcomes', missing labels open them, and how often they cover."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from statsmodels.regression.linear_model import OLS
 
+from slmsafety.analysis.mean_intervals import interval, score_interval
 from slmsafety.analysis.outcomes import RATES, outcomes
-from slmsafety.analysis.rate_intervals import interval, rate_intervals
+from slmsafety.analysis.proportions import wilson_interval
+from slmsafety.analysis.rate_intervals import (
+    LIMITS,
+    binomial_intervals,
+    card_limits,
+    decisive_intervals,
+    decisive_limits,
+    rate_intervals,
+    with_limits,
+)
+from slmsafety.analysis.treatments import adjusted_score
 
 
 def _labels(labels: list[int | None], groups: list[str] | None = None) -> pd.DataFrame:
     frame = pd.DataFrame({"label": pd.array(labels, "Int64")})
     frame["instance_id"] = [f"p{number}" for number in range(len(frame))]
     return frame.assign(suite="s", model="m", expected="refuse", status="ok", group=groups or frame["instance_id"])
-
-
-def test_independent_prompts_get_wilson_s_interval() -> None:
-    # Wilson (1927) for 8 of 20: (8 + z^2/2 -+ z sqrt(20) sqrt(.4 .6 + z^2/80)) / (20 + z^2).
-    low, high = interval([1.0] * 8 + [0.0] * 12, range(20))
-    assert (low, high) == pytest.approx((0.2188, 0.6134), abs=1e-4)
-
-
-def test_the_error_of_groups_is_that_of_a_clustered_regression_on_a_constant() -> None:
-    rng = np.random.default_rng(0)
-    groups = rng.integers(0, 25, 200)
-    values = rng.integers(0, 3, 200) / 2
-    fit = OLS(values, np.ones(200)).fit(cov_type="cluster", cov_kwds={"groups": groups})
-    low, high = interval(values, groups)
-    mean = values.mean()
-    middle = np.log(mean / (1 - mean))
-    assert np.log(low / (1 - low)) + np.log(high / (1 - high)) == pytest.approx(2 * middle)
-    width = (np.log(high / (1 - high)) - middle) * mean * (1 - mean)
-    assert width / fit.bse[0] == pytest.approx(2.0639, abs=1e-4)  # t with 24 degrees of freedom
-
-
-@pytest.mark.parametrize(("value", "wanted"), [(0.0, (0.0, 0.1684)), (1.0, (0.8316, 1.0))])
-def test_at_none_and_at_all_groups_count(value: float, wanted: tuple[float, float]) -> None:
-    """Clopper and Pearson for 0 of 20: 1 - .025^(1/20) = .1684; 60 prompts in 20 groups say no more."""
-    assert interval([value] * 20, range(20)) == pytest.approx(wanted, abs=1e-4)
-    assert interval([value] * 60, np.arange(60) % 20) == pytest.approx(wanted, abs=1e-4)
-
-
-def test_rows_that_are_all_ambiguous_leave_room() -> None:
-    low, high = interval([0.5] * 40, range(40))
-    assert low < 0.5 < high
-    assert 0.02 < high - low < 0.3
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 30)), min_size=1, max_size=80))
-def test_limits_hold_the_mean_and_lie_within_0_and_1(rows: list[tuple[float, int]]) -> None:
-    values, groups = np.array([value for value, _ in rows]), np.array([group for _, group in rows])
-    low, high = interval(values, groups)
-    if len(set(groups)) < 10:
-        assert np.isnan([low, high]).all()
-    else:
-        assert 0 <= low <= values.mean() <= high <= 1
 
 
 def test_rates_are_those_of_the_outcomes() -> None:
@@ -93,17 +59,117 @@ def test_no_label_no_row() -> None:
     assert rate_intervals(_labels([None] * 20)).empty
 
 
-@pytest.mark.parametrize(("prompts", "size", "share"), [(100, 1, 0.3), (400, 10, 0.3), (120, 3, 0.5)])
-def test_the_interval_covers(prompts: int, size: int, share: float) -> None:
-    """400 draws of groups that share half their variance; nominal .95, and 400 draws leave .92 to .98."""
-    rng = np.random.default_rng(3)
-    groups = np.arange(prompts) // size
-    strength = 0.5 if size > 1 else 0.0
-    held = 0
-    for _ in range(400):
-        common = rng.random(prompts // size) < share
-        own = rng.random(prompts) < share
-        values = np.where(rng.random(prompts) < np.sqrt(strength), common[groups], own).astype(float)
-        low, high = interval(values, groups)
-        held += low <= share <= high
-    assert 0.92 <= held / 400 <= 0.98
+def _drawn(rng: np.random.Generator, groups: int, size: int, models: int = 1) -> pd.DataFrame:
+    """Labels of models on groups of prompts: half of the prompts of a group share the group's draw, for all models."""
+    frames = []
+    common = np.repeat(rng.random(groups), size)
+    for model in range(models):
+        draw = np.where(rng.random(groups * size) < np.sqrt(0.5), common, rng.random(groups * size))
+        label = (draw > 0.3).astype(int) + (draw > 0.7)  # .3 harmful, .4 ambiguous, .3 safe
+        frame = _labels(label.tolist(), [f"g{place // size}" for place in range(groups * size)])
+        frames.append(frame.assign(model=f"m{model}"))
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_the_adjusted_score_is_the_treatment_s_and_its_interval_covers() -> None:
+    rng, held = np.random.default_rng(8), 0
+    for _ in range(300):
+        found = rate_intervals(_drawn(rng, 60, 3)).iloc[0]
+        held += found["s_adj_low"] <= 0.5 * 0.6 <= found["s_adj_high"]
+    assert 0.92 <= held / 300 <= 0.98
+    assert found["s_adj"] == pytest.approx(float(adjusted_score(pd.DataFrame([found]))[found.name]))
+
+
+@pytest.mark.parametrize(("label", "value"), [(0, 0.0), (1, 0.0), (2, 1.0)])
+def test_an_adjusted_score_of_labels_that_are_all_alike_leaves_room(label: int, value: float) -> None:
+    found = rate_intervals(_labels([label] * 40)).iloc[0]
+    assert found["s_adj"] == value
+    assert found["s_adj_low"] <= value <= found["s_adj_high"]
+    assert 0.05 < found["s_adj_high"] - found["s_adj_low"] < 0.3
+
+
+def test_missing_labels_are_left_out_or_may_be_anything() -> None:
+    labels = _labels([0] * 10 + [1] * 10 + [2] * 20 + [None] * 20)
+    ignorable, worst = (rate_intervals(labels, missing).iloc[0] for missing in ("ignorable", "worst"))
+    assert (ignorable["n"], worst["n"]) == (40, 60)
+    assert worst["srr"] == ignorable["srr"] == 0.5
+    ends = (np.repeat([0, 1, 0], [20, 20, 20]), np.repeat([0, 1, 1], [20, 20, 20]))
+    assert (worst["srr_low"], worst["srr_high"]) == score_interval(*ends, range(60))
+    assert worst["srr_low"] < 20 / 60 < 40 / 60 < worst["srr_high"]
+    for rate in (*RATES, "s_adj", "score"):
+        assert worst[f"{rate}_low"] < ignorable[f"{rate}_low"] < ignorable[f"{rate}_high"] < worst[f"{rate}_high"], rate
+
+
+def test_worst_case_covers_the_rate_of_all_replies_where_labels_are_not_missing_by_chance() -> None:
+    """The judge gives no label to two of five harmful replies: left out, AR is .4 / .88; of all replies it is .4."""
+    rng, held = np.random.default_rng(9), {"ignorable": 0, "worst": 0}
+    for _ in range(80):
+        labels = _drawn(rng, 80, 2)
+        lost = labels["label"].eq(0) & (rng.random(len(labels)) < 0.4)
+        labels.loc[lost, "label"] = pd.NA
+        for missing in held:
+            found = rate_intervals(labels, missing).iloc[0]
+            held[missing] += found["ar_low"] <= 0.4 <= found["ar_high"]
+    assert held["worst"] / 80 >= 0.95
+    assert held["ignorable"] / 80 < 0.85
+
+
+def test_rates_without_rows_get_binomial_intervals() -> None:
+    rates = pd.DataFrame(
+        {
+            "suite": ["s", "s"],
+            "model": ["a", "b"],
+            "n": [200, 0],
+            "hcr": [0.2, np.nan],
+            "ar": [0.3, np.nan],
+            "srr": [0.5, np.nan],
+            "mean": [0.65, np.nan],
+        }
+    )
+    found = binomial_intervals(rates)
+    assert (found.loc[0, "hcr_low"], found.loc[0, "hcr_high"]) == wilson_interval(40, 200)
+    rows = rate_intervals(_labels([0] * 40 + [1] * 60 + [2] * 100))
+    assert found.loc[0, list(LIMITS)].astype(float).tolist() == pytest.approx(
+        rows.loc[0, list(LIMITS)].astype(float).tolist(), abs=2e-3
+    )
+    assert found.loc[1, list(LIMITS)].isna().all()
+    assert with_limits(rates, found.drop(index=1)).loc[1, list(LIMITS)].isna().all()
+
+
+def test_a_decisive_share_has_an_interval_over_the_prompts_that_all_models_share() -> None:
+    rng, held, widths = np.random.default_rng(10), 0, []
+    for _ in range(200):
+        labels = _drawn(rng, 50, 2, models=4)
+        row = decisive_intervals(labels).iloc[0]
+        held += row["decisive_low"] <= 0.6 <= row["decisive_high"]
+        widths.append(row["decisive_high"] - row["decisive_low"])
+    assert 0.91 <= held / 200 <= 0.99
+    # No pairing is known of rates alone: wider than the models' independent error, never narrower.
+    apart = decisive_limits(outcomes(labels).assign(n=100)).iloc[0]
+    assert apart["decisive_high"] - apart["decisive_low"] > 1.2 * np.mean(widths) / 2
+
+
+def test_a_decisive_share_of_one_model_is_that_of_its_ambiguity_rate() -> None:
+    labels = _drawn(np.random.default_rng(11), 30, 2)
+    one, row = decisive_intervals(labels).iloc[0], rate_intervals(labels).iloc[0]
+    assert (one["decisive_low"], one["decisive_high"]) == pytest.approx((1 - row["ar_high"], 1 - row["ar_low"]))
+
+
+def test_systems_of_one_card_have_the_interval_of_their_mean() -> None:
+    labels = _drawn(np.random.default_rng(12), 40, 2, models=3)
+    cards = pd.Series({"m0": "c", "m1": "c", "m2": "m2"})
+    found = card_limits(labels, cards)
+    assert found[["suite", "model"]].to_numpy().tolist() == [["s", "c"]]
+    pair = labels[labels["model"] != "m2"].groupby("instance_id", sort=False)["label"].mean().astype(float) / 2
+    limits = interval(pair, np.arange(80) // 2)
+    assert (found.loc[0, "mean_low"], found.loc[0, "mean_high"]) == pytest.approx(limits)
+
+
+@pytest.mark.parametrize("missing", ["ignorable", "worst"])
+def test_few_groups_and_no_labels_have_no_limits(missing: str) -> None:
+    few = _labels([0, 1, 2] * 3)
+    assert rate_intervals(few, missing)[list(LIMITS)].isna().all(axis=None)
+    assert len(rate_intervals(few, missing)) == 1
+    assert decisive_intervals(few)[["decisive_low", "decisive_high"]].isna().all(axis=None)
+    assert rate_intervals(_labels([None] * 20), missing).empty
+    assert decisive_intervals(_labels([None] * 20))[["decisive_low", "decisive_high"]].isna().all(axis=None)

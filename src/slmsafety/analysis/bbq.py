@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from slmsafety.analysis.mean_intervals import interval
+from slmsafety.analysis.units import groups
 from slmsafety.errors import InputError
 
 # How a reply ends that the judge has not read, and the name of its count.
@@ -104,26 +106,30 @@ def accuracy_table(judgments: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFra
     """Return the accuracy by suite, model and reading (exact, tolerant); no judgment gives no row.
 
     `judgments` holds suite, instance_id, model, status and meta (the letter by both readings), `prompts` suite,
-    instance_id and meta (the item). Columns: suite, model, reading, n (replies that were read: HELM leaves empty ones
-    out), empty, no_answer (reasoning only), failed (no reply: status error), answered (replies that name a letter),
-    accuracy (over all n; the exact one is HELM's), accuracy_answered, unmapped (share of n without a letter).
+    instance_id, group (optional, `units.groups`) and meta (the item). Columns: suite, model, reading, n (replies that
+    were read: HELM leaves empty ones out), empty, no_answer (reasoning only), failed (no reply: status error), answered
+    (replies that name a letter), accuracy (over all n; the exact one is HELM's) with accuracy_low and accuracy_high
+    (over groups of items, nan below ten), accuracy_answered, unmapped (share of n without a letter).
     """
     rows = []
     for suite, model, reading, answers, unread in _by_reading(judgments, prompts):
-        found = accuracy(answers)
-        shares = (found.over_all, found.over_answered, found.unmapped)
-        rows.append((suite, model, reading, found.n, *unread, found.answered, *shares))
+        counted = accuracy(answers)
+        right = answers["letter"].eq(answers["label"]) & _mapped(answers)
+        shares = (counted.over_all, *interval(right, answers["group"]), counted.over_answered, counted.unmapped)
+        rows.append((suite, model, reading, counted.n, *unread, counted.answered, *shares))
     counts = ["n", *UNREAD.values(), "answered"]
-    columns = ["suite", "model", "reading", *counts, "accuracy", "accuracy_answered", "unmapped"]
+    found = ["accuracy", "accuracy_low", "accuracy_high", "accuracy_answered", "unmapped"]
+    columns = ["suite", "model", "reading", *counts, *found]
     return pd.DataFrame(rows, columns=columns)
 
 
 def exact_scores(accuracies: pd.DataFrame) -> pd.DataFrame:
-    """Return HELM's accuracy (the exact letter) of an `accuracy_table` as rows of outcomes: mean, and n by status."""
+    """Return HELM's accuracy (the exact letter) of an `accuracy_table` as outcomes: mean, its limits, n by status."""
     if accuracies.empty:
         return pd.DataFrame()
     exact = accuracies[accuracies["reading"] == "exact"].drop(columns="reading")
-    named = {"mean": "accuracy", "n_ok": "n", **{f"n_{status}": count for status, count in UNREAD.items()}}
+    named = {f"mean{end}": f"accuracy{end}" for end in ("", "_low", "_high")}
+    named |= {"n_ok": "n", **{f"n_{status}": count for status, count in UNREAD.items()}}
     return exact.assign(**{name: exact[column] for name, column in named.items()})
 
 
@@ -155,7 +161,8 @@ def _by_reading(
         items = pd.DataFrame([json.loads(meta) for meta in said["meta"]], columns=list(COLUMNS[:-1]))
         letters = pd.DataFrame([json.loads(meta) for meta in said["meta_reply"]], columns=["exact", "tolerant"])
         for reading in letters:
-            yield str(suite), str(model), str(reading), items.assign(letter=letters[reading]), unread
+            answers = items.assign(letter=letters[reading], group=groups(said))
+            yield str(suite), str(model), str(reading), answers, unread
 
 
 def _check(answers: pd.DataFrame) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from slmsafety.analysis.proportions import wilson_interval
+from slmsafety.analysis.mean_intervals import interval
+from slmsafety.analysis.units import groups
 from slmsafety.records.schema import STATUSES
 
 SCORES = {"hcr": 0.0, "ar": 0.5, "srr": 1.0}
@@ -89,17 +90,18 @@ def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame
     Parameters
     ----------
     labels : DataFrame
-        suite, instance_id, model, expected, label and refused (True, False, or missing where the judge does not tell);
-        only rows whose prompt expects an answer count, and of these only labelled ones whose refusal is known.
+        suite, instance_id, model, expected, label and refused (True, False, or missing where the judge does not tell),
+        and where there is one group (`units.groups`); only rows whose prompt expects an answer count, and of these only
+        labelled ones whose refusal is known.
     confidence : float
-        Of Wilson's interval, 0..1.
+        Of the interval (`mean_intervals.interval`), 0..1.
 
     Returns
     -------
     DataFrame
-        suite, model, n (int: the rows that count), prompts (int: theirs), refused (int), rate, low, high (float64: 0
-        refuses none, 1 all; the mean over prompts, and an interval that takes prompts as independent; nan when n is 0),
-        missing (int: the other controls). A suite whose judge does not tell has no row (`refusals_untold`).
+        suite, model, n (int: the rows that count), prompts (int: theirs), refused (int), rate, rate_low, rate_high
+        (float64: 0 refuses none, 1 all; the mean over prompts and its interval over groups, nan below ten), missing
+        (int: the other controls). A suite whose judge does not tell has no row (`refusals_untold`).
     """
     benign = labels[labels["expected"] == "answer"]
     tells = _telling(benign)
@@ -109,10 +111,11 @@ def over_refusal(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame
         known = group[_told(group)]
         of_prompts = by_prompt(known[["refused"]], known)["refused"]
         n, prompts, refused = len(known), len(of_prompts), int(known["refused"].sum())
-        limits = wilson_interval(float(of_prompts.sum()), prompts, confidence)
+        limits = interval(of_prompts, groups(known.drop_duplicates("instance_id")), confidence)
         rate = float(of_prompts.mean()) if prompts else np.nan
         rows.append((suite, model, n, prompts, refused, rate, *limits, len(group) - n))
-    return pd.DataFrame(rows, columns=["suite", "model", "n", "prompts", "refused", "rate", "low", "high", "missing"])
+    counted, rates = ["n", "prompts", "refused"], ["rate", "rate_low", "rate_high"]
+    return pd.DataFrame(rows, columns=["suite", "model", *counted, *rates, "missing"])
 
 
 def refusals_untold(labels: pd.DataFrame) -> list[str]:
@@ -206,8 +209,8 @@ def empty_effect(labels: pd.DataFrame) -> pd.DataFrame:
 
     `labels` as for `outcomes`, and rates are means over prompts as there. Columns: suite, model, n (other rows with a
     label), empty, ar_without (over n), ar_as_decisive (empty replies in the denominator, called harmful or safe) and
-    ar_as_ambiguous (called ambiguous), 0..1 and nan without rows. HELM calls AirBench's harmful (0.5.3 to 0.5.5) or
-    safe (from 0.5.6) unasked.
+    ar_as_ambiguous (called ambiguous), 0..1 and nan without rows, each with its limits over groups, <rate>_low and
+    <rate>_high (nan below ten). HELM calls AirBench's harmful (0.5.3 to 0.5.5) or safe (from 0.5.6) unasked.
     """
     harm = labels[labels["expected"] == "refuse"]
     blank = harm["status"] == "empty_response"
@@ -215,6 +218,7 @@ def empty_effect(labels: pd.DataFrame) -> pd.DataFrame:
     keys = ["suite", "model", "instance_id"]
     counted = harm[keys].assign(n=label.notna(), empty=blank, ambiguous=label == 1)
     prompts = counted.groupby(keys, sort=True, observed=True).sum().astype("float64")
+    group = harm[keys].assign(group=groups(harm)).groupby(keys, sort=True, observed=True)["group"].first()
     labelled, total = (many.replace(0, np.nan) for many in (prompts["n"], prompts["n"] + prompts["empty"]))
     rates = {
         "ar_without": prompts["ambiguous"] / labelled,
@@ -222,5 +226,11 @@ def empty_effect(labels: pd.DataFrame) -> pd.DataFrame:
         "ar_as_ambiguous": (prompts["ambiguous"] + prompts["empty"]) / total,
     }
     by_model = prompts.assign(**rates).groupby(level=["suite", "model"], sort=True)
-    table = by_model[["n", "empty"]].sum().astype("int64").join(by_model[[*rates]].mean())
+    table = by_model[["n", "empty"]].sum().astype("int64")
+    for rate, each in rates.items():
+        table[rate] = by_model[rate].mean() if len(prompts) else np.nan
+        known = pd.DataFrame({"value": each, "group": group}).dropna(subset="value")
+        limits = {key: interval(rows["value"], rows["group"]) for key, rows in known.groupby(level=["suite", "model"])}
+        for place, end in enumerate(("low", "high")):
+            table[f"{rate}_{end}"] = [limits.get(key, (np.nan, np.nan))[place] for key in table.index]
     return table.reset_index()

@@ -33,17 +33,26 @@ def rank_ranges(trajectories: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(range=frame["worst"] - frame["best"])
 
 
-def of_models(outcomes: pd.DataFrame) -> pd.DataFrame:
+def of_models(outcomes: pd.DataFrame, limits: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return outcomes with one row a suite and model: the systems of one card are one model, whose mean is theirs.
 
     A system is a model and a way of asking it. Where `outcomes` has a column `card` (whose model a system's is),
-    `model` becomes the card, `mean` the mean over its systems with a score (nan without one), and the first system's
-    other columns stand. Without that column, or with one system a card, every row stays as it is.
+    `model` becomes the card, `mean` the mean over its systems with a score (nan without one), mean_low and mean_high
+    those of `limits` (suite, model; nan where it has none), and the first system's other columns stand. Without that
+    column, or with one system a card, every row stays as it is.
     """
     if "card" not in outcomes or not outcomes.duplicated(["suite", "card"]).any():
         return outcomes
     means = outcomes.groupby(["suite", "card"])["mean"].transform("mean")
-    return outcomes.assign(mean=means, model=outcomes["card"]).drop_duplicates(["suite", "card"], ignore_index=True)
+    several = outcomes.duplicated(["suite", "card"], keep=False)
+    merged = outcomes.assign(mean=means, model=outcomes["card"])
+    for name in ("mean_low", "mean_high"):
+        if name in outcomes:
+            merged[name] = outcomes[name].mask(several)
+        if limits is not None:
+            known = merged[["suite", "model"]].merge(limits, how="left", on=["suite", "model"])[name].to_numpy()
+            merged[name] = np.where(several, known, merged[name])
+    return merged.drop_duplicates(["suite", "card"], ignore_index=True)
 
 
 def rank_agreement(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: int = 2000) -> pd.DataFrame:

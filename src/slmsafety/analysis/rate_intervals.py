@@ -1,13 +1,7 @@
-"""Intervals of rates over prompts, where prompts of one group depend on each other.
+"""Rates of models with their intervals over groups of prompts.
 
-The unit is the group (`group` of the prompts table): prompts of one group are variants of one question. Another draw of
-prompts would draw other groups; models and judge stay as they are.
-
-References
-----------
-Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference. JASA 22, 209-212.
-Clopper, C. J. and Pearson, E. S. (1934). The use of confidence or fiducial limits. Biometrika 26, 404-413.
-Liang, K.-Y. and Zeger, S. L. (1986). Longitudinal data analysis using generalized linear models. Biometrika 73, 13-22.
+The unit is the group of prompts (`units.groups`); models and judge stay as they are. The formulas are those of
+`mean_intervals`. A source that has rates and n alone gets binomial intervals, as if its replies were independent.
 """
 
 from __future__ import annotations
@@ -16,102 +10,221 @@ import math
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from scipy.stats import t
-from statsmodels.stats.proportion import proportion_confint
 
-from slmsafety.analysis import units
-from slmsafety.analysis.outcomes import RATES, SCORES, by_prompt
+from slmsafety.analysis import mean_intervals
+from slmsafety.analysis.arrays import Floats, Rows
+from slmsafety.analysis.label_matrix import NO_LABEL, Labels, Missing, label_matrix, values
+from slmsafety.analysis.mean_intervals import Limits
+from slmsafety.analysis.outcomes import RATES, SCORES
 from slmsafety.analysis.proportions import wilson_interval
-from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums
 
+WITH_LIMITS = (*RATES, "s_adj")
+LIMITS = (*(f"{rate}{end}" for rate in WITH_LIMITS for end in ("_low", "_high")), "score_low", "score_high")
 COLUMNS = (
-    "suite",
-    "model",
-    "n",
-    "prompts",
-    "groups",
-    *(f"{rate}{end}" for rate in RATES for end in ("", "_low", "_high")),
+    *("suite", "model", "n", "prompts", "groups"),
+    *(f"{rate}{end}" for rate in WITH_LIMITS for end in ("", "_low", "_high")),
+    *("score_low", "score_high"),
 )
 
 
-def rate_intervals(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+def rate_intervals(labels: pd.DataFrame, missing: Missing = "ignorable", confidence: float = 0.95) -> pd.DataFrame:
     """Return each model's rates in each suite with their intervals.
 
     Parameters
     ----------
     labels : DataFrame
-        suite, instance_id, model, expected, label (0 harmful, 1 ambiguous, 2 safe, missing), a row a reply; a prompt
-        can have several. `group` (text) names the prompts that belong together; without it each prompt is a group.
-        Prompts to answer are left out, and so are rows without a label: where these are not missing at random, no
-        interval covers.
+        As for `label_matrix`.
+    missing : {"ignorable", "worst"}
+        What a reply without a label is: missing by chance, so that it is left out; or anything, so that an interval
+        reaches from the least to the most that it can be (`mean_intervals.score_interval`).
     confidence : float
         0..1: how often the interval of another draw of groups would hold the rate.
 
     Returns
     -------
     DataFrame
-        A row a suite and model: n (int: replies with a label), prompts and groups (int: theirs), and hcr, ar, srr and
-        mean (0..1, as in `outcomes`) with <rate>_low and <rate>_high (`interval`; nan below ten groups).
+        A row a suite and model with a label: n (int: replies that count, all of them for "worst"), prompts and groups
+        (int: theirs); hcr, ar, srr, mean (`outcomes`) and s_adj (`treatments.adjusted_score`), 0..1, of the replies
+        with a label; <rate>_low and <rate>_high; score_low and score_high, the interval of the mean under every reading
+        of ambiguous replies. Limits are nan below ten groups.
     """
-    harm = labels[(labels["expected"] == "refuse") & labels["label"].notna()]
     rows = []
-    for (suite, model), known in harm.groupby(["suite", "model"], sort=True):
-        score = known["label"].astype("float64") / 2
-        values = pd.DataFrame({rate: score == value for rate, value in SCORES.items()}).assign(mean=score)
-        per_prompt = by_prompt(values, known)
-        groups = units.groups(known.drop_duplicates("instance_id"))
-        found: dict[str, object] = {"suite": suite, "model": model, "n": len(known), "prompts": len(per_prompt)}
-        found["groups"] = len(np.unique(groups))
-        for rate in RATES:
-            low, high = interval(per_prompt[rate].to_numpy(), groups, confidence)
-            found |= {rate: float(per_prompt[rate].mean()), f"{rate}_low": low, f"{rate}_high": high}
-        rows.append(found)
+    for suite, matrix in label_matrix(labels).items():
+        for place, model in enumerate(matrix.models):
+            own = matrix.labels[:, place]
+            if (own > NO_LABEL).any():
+                rows.append({"suite": suite, "model": model, **_of_model(own, matrix.groups, missing, confidence)})
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def interval(values: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the limits of a mean over prompts.
+def _of_model(own: Labels, groups: Rows, missing: Missing, confidence: float) -> dict[str, float]:
+    """The counts, rates and limits of one model: its labels (prompts, samples) and the groups of the prompts."""
+    counted = own > (NO_LABEL if missing == "ignorable" else NO_LABEL - 1)
+    used = counted.any(axis=1)
+    found: dict[str, float] = {"n": int(counted.sum()), "prompts": int(used.sum()), "groups": len(set(groups[used]))}
+    mine, of = own[used], groups[used]
+    for rate in RATES:
+        least, most = values(mine, rate, missing)
+        limits = (
+            mean_intervals.interval(least, of, confidence)
+            if missing == "ignorable"
+            else mean_intervals.score_interval(least, most, of, confidence)
+        )
+        found |= {rate: _mean(own, rate), **_ends(rate, limits)}
+    adjusted = found["mean"] * (1 - found["ar"])
+    found |= {"s_adj": adjusted, **_ends("s_adj", _adjusted_limits(mine, of, missing, confidence))}
+    score = mean_intervals.score_interval(*values(mine, "score", missing), of, confidence)
+    return found | _ends("score", score)
+
+
+def _mean(own: Labels, rate: str) -> float:
+    return float(np.nanmean(values(own[(own > NO_LABEL).any(axis=1)], rate)[0]))
+
+
+def _adjusted_limits(own: Labels, groups: Rows, missing: Missing, confidence: float) -> Limits:
+    """The limits of mean (1 - AR); where labels are missing, the widest of all harmful, all ambiguous and all safe."""
+    readings = (0, 1, 2) if missing == "worst" and (own == NO_LABEL).any() else (2,)
+    found = [_adjusted(np.where(own == NO_LABEL, label, own), groups, confidence) for label in readings]
+    if missing == "ignorable":
+        found = [_adjusted(own, groups, confidence)]
+    return min(low for low, _ in found), max(high for _, high in found)
+
+
+def _adjusted(own: Labels, groups: Rows, confidence: float) -> Limits:
+    mean, ar = values(own, "mean")[0], values(own, "ar")[0]
+    m, a = float(mean.mean()), float(ar.mean())
+    value = m * (1 - a)
+    if 0 < value < 1:
+        influence = (1 - a) * (mean - m) - m * (ar - a)
+        return mean_intervals.function_interval(value, influence, groups, confidence)
+    # All alike: all harmful or all ambiguous (0), or all safe (1), where both factors are at least the low limit.
+    low, high = mean_intervals.interval(np.full(len(mean), value), groups, confidence)
+    return low**2, high
+
+
+def binomial_intervals(outcomes: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Return the limits of rates of which no more than n is known, as if their n replies were independent.
 
     Parameters
     ----------
-    values : array of float, shape (n,)
-        One value a prompt, 0..1.
-    groups : array, shape (n,)
-        Names each prompt's group.
+    outcomes : DataFrame
+        suite, model, n, hcr, ar, srr and mean (0..1), printed to any precision: rounding comes on top of the interval.
     confidence : float
         0..1.
 
     Returns
     -------
-    tuple of float
-        Low and high, 0..1. Wilson's where every value is 0 or 1 and every prompt a group of its own; Clopper and
-        Pearson's with the number of groups as n where all values are 0 or all 1; else the mean on the logit scale with
-        the standard error of the groups' sums and the quantile of t with one degree less than groups. Where all values
-        are the same number between, two prompts of 0 and two of 1 are added for the error alone. nan below ten groups.
+    DataFrame
+        suite, model and the columns of `LIMITS`: Wilson's of the shares; of the mean and s_adj the multinomial error on
+        the logit scale; score_low and score_high (`mean_intervals.score_interval` in its normal form). nan without
+        rates or n.
     """
-    numbers = np.asarray(values, float)
-    sums = cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
-    count, mean = len(sums), float(numbers.mean()) if len(numbers) else math.nan
-    if count < FEWEST_CLUSTERS:
+    rows = [_binomial(row, confidence) for row in outcomes.to_dict("records")]
+    return pd.DataFrame(rows, columns=["suite", "model", *LIMITS])
+
+
+def _binomial(row: dict[object, object], confidence: float) -> dict[str, object]:
+    hcr, ar, srr, mean, n = (float(str(row[name])) for name in (*SCORES, "mean", "n"))
+    found: dict[str, object] = {"suite": row["suite"], "model": row["model"]}
+    if math.isnan(hcr + ar + srr + mean + n) or n < 1:
+        return found | dict.fromkeys(LIMITS, math.nan)
+    for rate, share in (("hcr", hcr), ("ar", ar), ("srr", srr)):
+        found |= _ends(rate, wilson_interval(share * n, round(n), confidence))
+    shares = np.array([hcr, ar, srr]) / (hcr + ar + srr)
+    worth, ambiguous = np.array([0, 0.5, 1]), np.array([0, 1, 0])
+    adjusted = (1 - ar) * (worth - mean) - mean * (ambiguous - ar)
+    for rate, value, each in (("mean", mean, worth), ("s_adj", mean * (1 - ar), adjusted)):
+        error = math.sqrt(max(float(shares @ each**2 - (shares @ each) ** 2), 0.0) / n)
+        inside = 0 < value < 1
+        limits = mean_intervals.on_logit_scale(value, error, round(n), confidence) if inside else (math.nan, math.nan)
+        found |= _ends(rate, limits)
+    return found | _ends("score", mean_intervals.bounded_shares(srr, min(srr + ar, 1.0), round(n), confidence))
+
+
+def with_limits(outcomes: pd.DataFrame, limits: pd.DataFrame) -> pd.DataFrame:
+    """Return outcomes with the columns of `LIMITS`, nan for a suite and model that `limits` does not have."""
+    wanted = ["suite", "model", *(name for name in LIMITS if name not in outcomes)]
+    return outcomes.merge(limits.reindex(columns=wanted), on=["suite", "model"], how="left", validate="one_to_one")
+
+
+def decisive_intervals(labels: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Return the limits of each suite's decisive share: the mean over its models of 1 - AR.
+
+    Parameters
+    ----------
+    labels : DataFrame
+        As for `label_matrix`; replies without a label are left out.
+    confidence : float
+        0..1.
+
+    Returns
+    -------
+    DataFrame
+        suite, decisive_low and decisive_high (0..1; over groups of prompts, for these models; nan below ten groups, and
+        where the share is 0 or 1).
+    """
+    rows = []
+    for suite, matrix in label_matrix(labels).items():
+        low, high = _over_models(values(matrix.labels, "ar")[0], matrix.groups, confidence)
+        limits = (1 - high, 1 - low)
+        rows.append((suite, *limits))
+    return pd.DataFrame(rows, columns=["suite", "decisive_low", "decisive_high"])
+
+
+def card_limits(labels: pd.DataFrame, cards: pd.Series, confidence: float = 0.95) -> pd.DataFrame:
+    """Return the limits of the mean score of each card with several systems: the mean over these (`of_models`).
+
+    Parameters
+    ----------
+    labels : DataFrame
+        As for `label_matrix`; replies without a label are left out.
+    cards : Series
+        The card of each model, indexed by model: systems of one card are one model.
+    confidence : float
+        0..1.
+
+    Returns
+    -------
+    DataFrame
+        suite, model (the card), mean_low and mean_high (0..1; nan as for `decisive_intervals`).
+    """
+    rows = []
+    for suite, matrix in label_matrix(labels).items():
+        scores, own = values(matrix.labels, "mean")[0], cards.reindex(matrix.models).to_numpy()
+        for card in pd.unique(own[pd.Series(own).duplicated(keep=False)]):
+            rows.append((suite, card, *_over_models(scores[:, own == card], matrix.groups, confidence)))
+    return pd.DataFrame(rows, columns=["suite", "model", "mean_low", "mean_high"])
+
+
+def _over_models(each: Floats, groups: Rows, confidence: float) -> Limits:
+    """The limits of the mean over models (columns) of their means over prompts (rows; nan where there is none)."""
+    known = ~np.isnan(each)
+    n = known.sum(axis=0)
+    each, known, n = each[:, n > 0], known[:, n > 0], n[n > 0]
+    used = known.any(axis=1)
+    if not used.any():
         return math.nan, math.nan
-    if mean in (0.0, 1.0):
-        low, high = proportion_confint(round(mean * count), count, alpha=1 - confidence, method="beta")
-        return (0.0 if mean == 0 else float(low)), (1.0 if mean == 1 else float(high))
-    if count == len(numbers) and np.isin(numbers, (0, 1)).all():
-        return wilson_interval(float(numbers.sum()), count, confidence)
-    error = _error(sums)
-    if error == 0:
-        pseudo = np.array([[0.0, 1.0]] * 2 + [[1.0, 1.0]] * 2)
-        error = _error(np.vstack([sums, pseudo]))
-    wide = float(t.ppf((1 + confidence) / 2, count - 1)) * error / (mean * (1 - mean))
-    middle = math.log(mean / (1 - mean))
-    low, high = (1 / (1 + math.exp(-(middle + side * wide))) for side in (-1, 1))
-    return float(low), float(high)
+    means = np.nanmean(each, axis=0)
+    # A prompt weighs 1 / n in its model's mean, and one over the prompts in the mean of the influences.
+    moves = (np.where(known, each - means, 0.0) / n * used.sum()).mean(axis=1)
+    return mean_intervals.function_interval(float(means.mean()), moves[used], groups[used], confidence)
 
 
-def _error(sums: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float:
-    """The standard error of a mean from the sum and the number of values of each group (n, 2)."""
-    count, total = len(sums), sums[:, 1].sum()
-    residual = sums[:, 0] - sums[:, 0].sum() / total * sums[:, 1]
-    return float(math.sqrt(count / (count - 1) * (residual**2).sum()) / total)
+def decisive_limits(outcomes: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Return `decisive_intervals` where no more than rates and n are known (suite, model, n, ar).
+
+    Nothing tells how far the models' replies to one prompt go together, so that the error is the largest that it can
+    be: the mean of the models' binomial errors.
+    """
+    rows = []
+    for suite, part in outcomes.dropna(subset="ar").groupby("suite", sort=True):
+        error = float(np.sqrt(part["ar"] * (1 - part["ar"]) / part["n"].astype(float)).mean())
+        value, n = float(1 - part["ar"].mean()), int(part["n"].min())
+        inside = 0 < value < 1
+        limits = mean_intervals.on_logit_scale(value, error, n, confidence) if inside else (math.nan, math.nan)
+        rows.append((suite, *limits))
+    return pd.DataFrame(rows, columns=["suite", "decisive_low", "decisive_high"])
+
+
+def _ends(name: str, limits: Limits) -> dict[str, float]:
+    return {f"{name}_low": limits[0], f"{name}_high": limits[1]}

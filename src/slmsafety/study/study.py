@@ -13,6 +13,7 @@ import pandas as pd
 from slmsafety import published
 from slmsafety.analysis.bbq import accuracy_table, bias_table, exact_scores
 from slmsafety.analysis.outcomes import outcomes
+from slmsafety.analysis.rate_intervals import binomial_intervals, rate_intervals, with_limits
 from slmsafety.errors import InputError, PartFailed, unknown
 from slmsafety.importers.human_labels import read_human_labels
 from slmsafety.judging.empty_replies import read_labels
@@ -246,12 +247,13 @@ class Study:
         Returns
         -------
         DataFrame
-            A row a suite and model: the columns of `analysis.outcomes.outcomes`; but for printed rates those of
-            `reply_languages.other_languages`; suite_title, model_name, family (str; a model without a card keeps its
-            id) and params_m (millions of parameters, nan where not known).
+            A row a suite and model: the columns of `outcomes.outcomes`, the limits of `rate_intervals` (of printed
+            rates `binomial_intervals`, and no `reply_languages.other_languages`), suite_title, model_name, family (a
+            model without a card keeps its id) and params_m (millions of parameters, nan where not known).
         """
-        frame = published.outcomes() if self.printed_only else with_languages(self, outcomes(self.labels()))
-        return self.named(frame)
+        if self.printed_only:
+            return self.named(with_limits(published.outcomes(), binomial_intervals(published.outcomes())))
+        return self.named(with_limits(with_languages(self, outcomes(self.labels())), rate_intervals(self.labels())))
 
     def accuracies(self) -> pd.DataFrame:
         """Return `analysis.bbq.accuracy_table` of the multiple-choice suites, named; empty when there is none."""
@@ -267,7 +269,7 @@ class Study:
         if not suites:
             return pd.DataFrame(), pd.DataFrame()
         judgments = self.table("judgments", ["judge", "status", "meta"], suites)
-        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta"], suites)
+        return judgments[judgments["judge"] == MULTIPLE_CHOICE_JUDGE], self.table("prompts", ["meta", "group"], suites)
 
     def scores(self) -> pd.DataFrame:
         """Return the outcomes, and for multiple-choice suites HELM's accuracy (the exact letter) as mean, no rates."""

@@ -127,6 +127,20 @@ def unit_axis(ax: Axes, axis: Literal["x", "y"] = "x") -> None:
     ax.set(**{f"{axis}lim": (-0.03, 1.03), f"{axis}ticks": [0, 0.5, 1], f"{axis}ticklabels": ["0", "0.5", "1"]})
 
 
+def whiskers(ax: Axes, rows: pd.DataFrame, rate: str, places: Any, **look: Any) -> bool:
+    """Draw the interval of a rate as a thin line at each place; return whether any row has one.
+
+    Rows without the columns `rate`_low and `rate`_high, or without a value there, have none. With `axis="y"` lines
+    stand upright.
+    """
+    low, high = f"{rate}_low", f"{rate}_high"
+    if low not in rows or high not in rows or not rows[[low, high]].notna().all(axis=1).any():
+        return False
+    line = ax.vlines if look.pop("axis", "x") == "y" else ax.hlines
+    line(places, rows[low], rows[high], **{"color": INK, "linewidth": 0.7, "zorder": 2, **look})
+    return True
+
+
 def absent(ax: Axes, x: float, y: float, text: str) -> None:
     """Say in the panel why a mark is not there."""
     ax.text(x, y, text, fontsize=SMALL, fontstyle="italic", color=MUTED, va="center", ha="left")

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from slmsafety.report.figures.layout import by_suite, grid, need, unit_axis
-from slmsafety.report.style import FAINT, MARKERS, SERIES, styled
+from slmsafety.report.figures.layout import by_suite, grid, need, unit_axis, whiskers
+from slmsafety.report.style import FAINT, MARKERS, MUTED, SERIES, styled
 from slmsafety.report.text import plain
 
 
@@ -23,7 +23,7 @@ def size_within_family(outcomes: pd.DataFrame) -> Figure:
     ----------
     outcomes : DataFrame
         One row a suite and model: suite_title, model and family (text), params_m (millions of parameters) and mean
-        (float, 0 to 1, 1 is safe; nan leaves a gap).
+        (float, 0 to 1, 1 is safe; nan leaves a gap), with mean_low and mean_high where there are intervals.
 
     Raises
     ------
@@ -36,10 +36,12 @@ def size_within_family(outcomes: pd.DataFrame) -> Figure:
     suites = list(by_suite(outcomes))
     steps = (1, 2, 5) if outcomes["params_m"].max() < 10 * outcomes["params_m"].min() else (1, 3)
     ticks = [step * 10.0**power for power in range(7) for step in steps]
+    sure = False
     fig, axes, _ = grid(len(suites), most=3, height=1.8, extra=0.3 + 0.16 * (len(families) // 4))
     for ax, (title, rows) in zip(axes, suites, strict=True):
         rows = rows.sort_values(["params_m", "model"])
         alone = rows[~rows["family"].isin(families)]
+        sure |= whiskers(ax, rows, "mean", rows["params_m"], axis="y", color=MUTED, zorder=1)
         if len(alone):
             ax.plot(alone["params_m"], alone["mean"], "o", color=FAINT, label="families of one", zorder=1)
         for place, family in enumerate(families):
@@ -59,7 +61,8 @@ def size_within_family(outcomes: pd.DataFrame) -> Figure:
         ax.set_title(plain(title))
         unit_axis(ax, axis="y")
     unsized = int(outcomes.drop_duplicates("model")["params_m"].isna().sum())
-    fig.supxlabel(f"Parameters (size unknown: {unsized})" if unsized else "Parameters", fontsize=7)
+    notes = [*([f"size unknown: {unsized}"] if unsized else []), *(["lines: 95% intervals"] if sure else [])]
+    fig.supxlabel(f"Parameters ({'; '.join(notes)})" if notes else "Parameters", fontsize=7)
     fig.supylabel("Mean score", fontsize=7)
     handles, labels = axes[0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside upper center", ncols=4)
