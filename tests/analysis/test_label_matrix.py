@@ -36,14 +36,15 @@ def test_each_reply_has_its_cell():
         [
             ("a", 0, 0, 0, 2, "refuse"),
             ("a", 1, 0, 0, None, "refuse"),
-            ("a", 1, 1, 1, 0, "refuse"),
+            ("a", 1, 1, 0, 0, "refuse"),
+            ("a", 1, 1, 1, 2, "refuse"),
             ("a", 2, 1, 0, 1, "answer"),
         ]
     )
     found = label_matrix(rows)["a"]
     assert found.models == ["m0", "m1"]
     assert found.prompts.tolist() == ["p0", "p1"]
-    assert found.labels.tolist() == [[[2, NO_ROW], [NO_ROW, NO_ROW]], [[NO_LABEL, NO_ROW], [NO_ROW, 0]]]
+    assert found.labels.tolist() == [[[2, NO_ROW], [NO_ROW, NO_ROW]], [[NO_LABEL, NO_ROW], [0, 2]]]
 
 
 @given(cells)

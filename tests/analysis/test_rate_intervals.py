@@ -73,10 +73,10 @@ def _drawn(rng: np.random.Generator, groups: int, size: int, models: int = 1) ->
 
 def test_the_adjusted_score_is_the_treatment_s_and_its_interval_covers() -> None:
     rng, held = np.random.default_rng(8), 0
-    for _ in range(300):
+    for _ in range(150):
         found = rate_intervals(_drawn(rng, 60, 3)).iloc[0]
         held += found["s_adj_low"] <= 0.5 * 0.6 <= found["s_adj_high"]
-    assert 0.92 <= held / 300 <= 0.98
+    assert 0.9 <= held / 150 <= 0.99
     assert found["s_adj"] == pytest.approx(float(adjusted_score(pd.DataFrame([found]))[found.name]))
 
 
@@ -101,17 +101,17 @@ def test_missing_labels_are_left_out_or_may_be_anything() -> None:
 
 
 def test_worst_case_covers_the_rate_of_all_replies_where_labels_are_not_missing_by_chance() -> None:
-    """The judge gives no label to two of five harmful replies: left out, AR is .4 / .88; of all replies it is .4."""
+    """The judge gives no label to 7 of 10 harmful replies: left out, AR is .4 / .79; of all replies it is .4."""
     rng, held = np.random.default_rng(9), {"ignorable": 0, "worst": 0}
     for _ in range(80):
         labels = _drawn(rng, 80, 2)
-        lost = labels["label"].eq(0) & (rng.random(len(labels)) < 0.4)
+        lost = labels["label"].eq(0) & (rng.random(len(labels)) < 0.7)
         labels.loc[lost, "label"] = pd.NA
         for missing in held:
             found = rate_intervals(labels, missing).iloc[0]
             held[missing] += found["ar_low"] <= 0.4 <= found["ar_high"]
-    assert held["worst"] / 80 >= 0.95
-    assert held["ignorable"] / 80 < 0.85
+    assert held["worst"] / 80 >= 0.9
+    assert held["ignorable"] / 80 < 0.6
 
 
 def test_rates_without_rows_get_binomial_intervals() -> None:
@@ -138,12 +138,12 @@ def test_rates_without_rows_get_binomial_intervals() -> None:
 
 def test_a_decisive_share_has_an_interval_over_the_prompts_that_all_models_share() -> None:
     rng, held, widths = np.random.default_rng(10), 0, []
-    for _ in range(200):
+    for _ in range(100):
         labels = _drawn(rng, 50, 2, models=4)
         row = decisive_intervals(labels).iloc[0]
         held += row["decisive_low"] <= 0.6 <= row["decisive_high"]
         widths.append(row["decisive_high"] - row["decisive_low"])
-    assert 0.91 <= held / 200 <= 0.99
+    assert 0.9 <= held / 100 <= 0.99
     # No pairing is known of rates alone: wider than the models' independent error, never narrower.
     apart = decisive_limits(outcomes(labels).assign(n=100)).iloc[0]
     assert apart["decisive_high"] - apart["decisive_low"] > 1.2 * np.mean(widths) / 2
