@@ -1,7 +1,8 @@
 """Intervals of means over prompts, where prompts of one group depend on each other.
 
 The unit is the group (`units.groups`): another draw of prompts would draw other groups; models and judge stay as they
-are. Below ten groups there is no interval. All limits are between 0 and 1.
+are. Below ten groups there is no interval. All limits of means are between 0 and 1. Where fewer than about five groups
+hold the rarer label they cover less than they should (`benchmarks/interval_coverage.py`).
 
 References
 ----------
