@@ -104,9 +104,8 @@ def group_split(table: pd.DataFrame) -> list[str]:
         values = rows.set_index("unit")["balanced_accuracy"].dropna()
         if not {"prompts", "groups"} <= set(values.index):
             continue
-        change = values["groups"] - values["prompts"]
         apart = f"{title}, with all variants of a question on one side: balanced accuracy {values['groups']:.2f}"
-        both = f"{apart}, by {change:+.2f} from the split by prompts; other rows train and test, too."
+        both = f"{apart} instead of {values['prompts']:.2f} by prompts; it is another draw of rows, too."
         same = f"{title}: the split by groups of prompts gives the same results as that by prompts."
         told.append(same if _doubled(rows).any() else both)
     return told
