@@ -192,13 +192,13 @@ def printed(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     gains = unseen.set_index("suite")["balanced_accuracy"] - own
     each = ", ".join(f"{suite} {gain:+.2f}" for suite, gain in gains.dropna().items())
     return [
-        f"Table 1 as printed: within a suite the best of five classifiers has a balanced accuracy of {_span(own)}.",
+        f"Table 1 as printed: within a suite the best classifier has a balanced accuracy of {_span(own)}.",
         f"Table 2 as printed: trained on another suite it is {_span(moved)}, below that of Table 1 on the target suite"
         f" in {int((falls > 0).sum())} of {len(falls)} pairs: by {_span(falls)}, {falls.mean():.2f} on average.",
         f"Table 3 as printed: for unseen models, to whose prompts seen models replied, it differs from Table 1 by"
         f" {each}.",
-        "The paper prints no interval, chooses the classifier on the test rows, and says neither how its classifiers"
-        " are set nor which six models are unseen.",
+        "The paper prints no interval, prints the best classifier by a score on the test rows, and says neither which"
+        " classifiers it compared and how they were set nor which six models were unseen.",
     ]
 
 

@@ -46,6 +46,16 @@ def test_rows_are_the_labelled_replies_to_harmful_prompts():
     assert set(sets[METRICS]) == {name for name in found if name.startswith(("prompt ", "reply "))}
 
 
+def test_metadata_that_tell_no_models_apart_are_no_feature():
+    """Systems of one card have one year; a size that only some have tells them apart."""
+    models = pd.DataFrame({"Year": 2020.0, "Size": [135.0, np.nan]}, index=["m", "n"])
+    found = labelled_replies(reply_rows(*labels_and_metrics()), models)
+    sets = feature_sets(found)
+    assert sets[WITH_MODEL] == [*sets[METRICS], "model Size"] and "model Year" in found
+    same = feature_sets(labelled_replies(reply_rows(*labels_and_metrics()), models[["Year"]]))
+    assert same[WITH_MODEL] == same[METRICS]
+
+
 def test_an_infinite_metric_is_named():
     labels, prompts, answers = labels_and_metrics()
     rows = reply_rows(labels, prompts, answers.assign(perplexity=np.inf))

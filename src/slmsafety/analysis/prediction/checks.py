@@ -88,8 +88,8 @@ def importance(
     Breiman, L. (2001). Random forests. Machine Learning 45, 5-32; here by groups of columns.
     """
     rng = np.random.default_rng(fitting.seed)
-    columns, ambiguous = feature_names(rows), rows["ambiguous"].to_numpy(bool)
-    groups = {kind: names for kind in KINDS if (names := metric_names(rows, kind))}
+    columns, ambiguous = feature_sets(rows)[WITH_MODEL], rows["ambiguous"].to_numpy(bool)
+    groups = {kind: names for kind in KINDS if (names := metric_names(rows[columns], kind))}
     values, records = rows[columns].to_numpy(float), []
     for split in splits:
         fitted = fit(classifiers[split.source], values[split.train], ambiguous[split.train], fitting)
@@ -142,7 +142,7 @@ def leakage(
     )
     models = pd.factorize(rows["card"] if "card" in rows else rows["model"])[0]
     keys = (rows["prompt"].to_numpy(), rows["group"].to_numpy(), models)
-    features = {WITH_MODEL: feature_names(rows)}
+    features = {WITH_MODEL: feature_sets(rows)[WITH_MODEL]}
     for split in splits:
         found = evaluate(mixed, [split], features, fitting, [classifiers[split.source]])
         for (target, test), value in zip(split.tests.items(), found["balanced_accuracy"], strict=True):

@@ -60,11 +60,13 @@ def feature_sets(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Return the metrics that each row of a table predicts from: all, with the model's metadata, some, none.
 
     Metadata describe a card, so that they are the same for all systems of one card and tell no more models apart than
-    there are cards: with few cards they are little more than the model's name.
+    there are cards: with few cards they are little more than the model's name. Metadata with one value over all rows
+    are left out: they can add nothing, but a forest that draws features would draw them.
     """
+    known = [name for name in metric_names(rows, "model") if rows[name].nunique(dropna=False) > 1]
     return {
         METRICS: metric_names(rows),
-        WITH_MODEL: feature_names(rows),
+        WITH_MODEL: [*metric_names(rows), *known],
         "prompt only": metric_names(rows, "prompt"),
         "length only": [name for name in ("prompt tokens", "reply tokens") if name in rows],
         "majority": [],
