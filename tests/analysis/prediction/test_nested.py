@@ -55,6 +55,19 @@ def test_the_best_of_several_is_flattered_by_noise_and_the_nested_choice_is_not(
     assert abs(np.mean(chosen) - 0.5) < 3 * error < np.mean(highest) - 0.5
 
 
+def test_the_choice_is_the_classifier_that_fits_the_training_rows():
+    """Signs that differ: no straight line tells them, trees do. Noise about a straight line: the line does."""
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame(rng.normal(size=(400, 2)), columns=["reply x", "reply y"]).assign(group=np.arange(400))
+    crossed = rows.assign(ambiguous=rows["reply x"] * rows["reply y"] > 0)
+    straight = rows.assign(ambiguous=rows["reply x"] + rows["reply y"] + rng.logistic(size=400) > 0)
+    for names in (QUICK, QUICK[::-1]):
+        chosen = [
+            nested_choice(one, np.arange(400), ["reply x", "reply y"], ONE_THREAD, names) for one in (crossed, straight)
+        ]
+        assert chosen[0] != "Logistic regression" == chosen[1]
+
+
 def test_inner_folds_keep_groups_together():
     """A label that is the group's own: known by heart where variants are in several folds, chance where not."""
     rng = np.random.default_rng(1)
