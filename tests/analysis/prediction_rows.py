@@ -15,13 +15,14 @@ ONE_THREAD = Fitting(seed=0)
 
 
 def keys(prompts: dict[str, int], models: list[str]) -> pd.DataFrame:
-    """One row for every suite, prompt and model, prompts numbered over all suites."""
+    """One row for every suite, prompt and model, prompts numbered over all suites, each a group of its own."""
     parts, start = [], 0
     for suite, n in prompts.items():
         prompt = start + np.tile(np.arange(n), len(models))
         parts.append(pd.DataFrame({"suite": suite, "model": np.repeat(models, n), "prompt": prompt}))
         start += n
-    return pd.concat(parts, ignore_index=True)
+    rows = pd.concat(parts, ignore_index=True)
+    return rows.assign(group=rows["prompt"])
 
 
 def paper_models() -> pd.DataFrame:

@@ -13,6 +13,7 @@ from slmsafety.analysis.prediction.checks import (
 )
 from slmsafety.analysis.prediction.features import METRICS
 from slmsafety.analysis.prediction.splits import (
+    GROUPS,
     Split,
     unseen_models,
     within_suite,
@@ -25,6 +26,7 @@ def test_the_interval_of_repeats_by_hand():
     The interval ends at 1."""
     results = pd.DataFrame(
         {
+            "unit": GROUPS,
             "source": "a",
             "target": "a",
             "features": METRICS,
@@ -35,6 +37,8 @@ def test_the_interval_of_repeats_by_hand():
             "ece": 0.1,
             "test_rows": 20,
             "train_rows": 80,
+            "train_groups": 8,
+            "test_groups": 2,
         }
     )
     (row,) = over_repeats(results).itertuples()
@@ -44,6 +48,8 @@ def test_the_interval_of_repeats_by_hand():
     assert (row.low, row.high) == (pytest.approx(0.7 - margin), 1)
     single = over_repeats(results.head(1)).iloc[0]
     assert single["balanced_accuracy"] == 0.6 and np.isnan(single["low"])
+    few = over_repeats(results.assign(test_groups=1)).iloc[0]
+    assert few["balanced_accuracy"] == pytest.approx(0.7) and np.isnan(few["low"]), "nine groups of prompts"
 
 
 def test_shuffling_costs_where_the_signal_is():
@@ -65,6 +71,7 @@ def test_a_clean_split_predicts_shuffled_labels_by_chance():
     plan = [*within_suite(rows, 0), *unseen_models(rows, ["m3"])]
     found = leakage(rows, plan, every, ONE_THREAD)
     assert found["shared_prompts"].tolist() == [0, 0, 100, 100] and found["shared_models"].tolist() == [3, 3, 0, 0]
+    assert found["shared_groups"].tolist() == [0, 0, 100, 100]
     assert found["clean"].all() and found["shuffled"].between(found["chance_low"], found["chance_high"]).all()
     # 60 test rows: one half give or take 3/4 sqrt(1 / ones + 1 / zeros), about .19.
     assert found["chance_high"][0] - 0.5 == pytest.approx(0.19, abs=0.02)
@@ -80,6 +87,31 @@ def test_a_leak_is_seen():
     plain = leakage(rows, [Split("a", place, {"a": place[:200]})], {"a": "Logistic regression"}, ONE_THREAD).iloc[0]
     assert plain["chance_low"] < plain["shuffled"] < plain["chance_high"], "too simple to know labels by heart"
     assert not plain["clean"], "but its rows are on both sides"
+
+
+def test_variants_of_a_question_on_both_sides_are_a_leak():
+    """Prompts in groups of three: the split by prompts shares groups, though no prompt; that by groups does not."""
+    rows = replies(prompts=60)
+    rows["group"] = rows["prompt"] // 3
+    every = dict.fromkeys("ab", "Logistic regression")
+    plan = [*within_suite(rows, 0), *within_suite(rows, 0, unit=GROUPS)]
+    found = leakage(rows, plan, every, ONE_THREAD)
+    assert found["unit"].tolist() == ["prompts", "prompts", "groups", "groups"]
+    assert (
+        found["shared_prompts"].tolist() == [0] * 4
+        and (found["shared_groups"] > 0).tolist() == [True] * 2 + [False] * 2
+    )
+    assert found["clean"].tolist() == [False, False, True, True]
+    # One shared group is enough, and is told where the labels of one class leave nothing else to check.
+    split = plan[2]
+    test, train = split.tests["a"], split.train
+    rows.loc[test[rows["prompt"][test] == rows["prompt"][test[0]]], "group"] = rows["group"][train[0]]
+    (one,) = leakage(rows, [split], every, ONE_THREAD).itertuples()
+    assert (one.shared_prompts, one.shared_groups, one.clean) == (0, 1, False)
+    (one,) = leakage(rows.assign(ambiguous=True), [split], every, ONE_THREAD).itertuples()
+    assert np.isnan(one.shuffled) and not one.clean
+    apart = leakage(rows.assign(ambiguous=True), [plan[3]], every, ONE_THREAD)
+    assert apart["clean"].isna().all(), "nothing is shared, but nothing could be checked"
 
 
 def test_a_feature_that_holds_the_label_is_seen_where_no_row_is_shared():

@@ -72,9 +72,23 @@ def test_scores_by_hand():
     assert found.brier == pytest.approx((0.01 + 0.04 + 0.4225 + 0.0625 + 0.0225 + 0.3025) / 6)
     # Six bins of one row each: |p - y|.
     assert found.ece == pytest.approx((0.1 + 0.2 + 0.65 + 0.25 + 0.15 + 0.55) / 6)
-    # Deviations of right from recall over prompts: (.25, .25, -.75, .25) / 4 / 2 and (.5, -.5) / 2 / 2; 6 / 5 corrects.
-    error = np.sqrt(6 / 5 * ((3 * 0.25**2 + 0.75**2) / 64 + 2 * 0.5**2 / 16))
-    assert found.low == pytest.approx(found.balanced_accuracy - 2.570582 * error), "t with five degrees of freedom"
+    assert np.isnan([found.low, found.high]).all(), "six groups of prompts are too few"
+
+
+def test_the_interval_by_hand():
+    """The same rows twice, in twelve groups; then ten groups with one wrong."""
+    ambiguous = np.array([1, 1, 1, 1, 0, 0] * 2, bool)
+    chance = np.array([0.9, 0.8, 0.35, 0.75, 0.15, 0.55] * 2)
+    found = score(ambiguous, chance, chance > 0.5, np.arange(12))
+    # Deviations of right from recall over groups: (.25, .25, -.75, .25) / 8 / 2 and (.5, -.5) / 4 / 2, each twice.
+    error = np.sqrt(12 / 11 * 2 * ((3 * 0.25**2 + 0.75**2) / 256 + 2 * 0.5**2 / 64))
+    assert found.low == pytest.approx(0.625 - 2.200985 * error), "t with eleven degrees of freedom"
+    assert found.high == pytest.approx(0.625 + 2.200985 * error)
+    nine = score(ambiguous, chance, chance > 0.5, np.arange(12).clip(max=8))
+    assert nine.balanced_accuracy == 0.625 and np.isnan([nine.low, nine.high]).all()
+    half = np.arange(10) < 5
+    found = score(half, half - 0.0, half & (np.arange(10) > 0), np.arange(10))
+    assert found.balanced_accuracy == 0.9 and 0.6 < found.low < 0.9
     assert found.high == 1, "the interval ends where balanced accuracy does"
 
 
@@ -84,7 +98,8 @@ def test_scores_are_nan_where_they_say_nothing():
     assert np.isnan(one_class[1:5]).all()
     assert np.isnan(score(np.zeros(0, bool), np.zeros(0), np.zeros(0, bool), np.zeros(0, int))).all()
     both = np.array([True, False])
-    perfect = score(both, np.array([0.9, 0.1]), both, np.arange(2))
+    both = np.tile(both, 6)
+    perfect = score(both, np.where(both, 0.9, 0.1), both, np.arange(12))
     assert perfect.balanced_accuracy == 1 and np.isnan([perfect.low, perfect.high]).all()
 
 

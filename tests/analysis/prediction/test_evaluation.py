@@ -43,6 +43,7 @@ def test_the_best_is_the_first_of_the_highest():
     scores = [0.6, 0.7, 0.7, np.nan, np.nan, 0.5]
     results = pd.DataFrame(
         {
+            "unit": "suites",
             "source": ["a", "a", "a", "b", "b", "a"],
             "target": ["a", "a", "a", "a", "a", "b"],
             "features": METRICS,
@@ -57,6 +58,23 @@ def test_the_best_is_the_first_of_the_highest():
         ["a", "b", "z"],
     ]
     np.testing.assert_equal(found["worst"].to_numpy(), [0.6, np.nan, 0.5])
+
+
+def test_the_interval_of_a_result_is_over_groups():
+    """Twelve test prompts are enough for an interval where each is a group, and too few where they are seven."""
+    rows = replies(prompts=60)
+    split = within_suite(rows, 0)[0]
+    paired = rows.assign(group=pd.factorize(rows["prompt"])[0])
+    paired.loc[split.tests["a"], "group"] = (
+        paired["group"][split.tests["a"]].rank(method="dense").astype(int) // 2 + 999
+    )
+    results = [
+        evaluate(frame, [split], {METRICS: ["reply perplexity"]}, ONE_THREAD, ["Logistic regression"]).iloc[0]
+        for frame in (rows, paired)
+    ]
+    assert [row["test_groups"] for row in results] == [12, 7] and [row["train_groups"] for row in results] == [48, 48]
+    assert results[0]["balanced_accuracy"] == results[1]["balanced_accuracy"]
+    assert results[0]["low"] < results[0]["balanced_accuracy"] < results[0]["high"] and np.isnan(results[1]["low"])
 
 
 def test_a_table_shows_the_best_of_five_and_the_same_with_metadata():
@@ -78,6 +96,7 @@ def test_a_table_shows_the_best_of_five_and_the_same_with_metadata():
         assert set(table.loc[table["source"] == source, "classifier"]) == {classifier}
     assert "fit_seconds" not in table
     pd.testing.assert_frame_equal(table, prediction_table(rows, splits, Fitting(1)))
+    assert set(table["interval"]) == {"for these suites and models; over groups of prompts"}
     empty = prediction_table(rows, [], Fitting(1))
     assert empty.empty and list(empty) == list(table)
 

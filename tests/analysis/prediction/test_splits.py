@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 from prediction_rows import keys, paper_models
 
 from slmsafety.analysis.prediction.splits import (
+    FAMILIES,
+    GROUPS,
     across_suites,
+    distinct,
     held_out_models,
     paper_splits,
+    same_rows,
+    sampled_groups,
+    unseen_families,
     unseen_models,
     within_suite,
 )
@@ -60,6 +66,68 @@ def test_a_prompt_is_on_one_side_and_no_row_is_lost(sizes, models, seed):
         assert not set(rows["prompt"][split.train]) & set(rows["prompt"][test])
         assert sorted([*split.train, *test]) == list(np.flatnonzero(rows["suite"] == split.source))
         assert rows["prompt"][test].nunique() == (1 if size == 1 else -(-size // 5))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 15), min_size=1, max_size=3), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_a_group_is_on_one_side_of_a_split_by_groups(sizes, variants, seed):
+    rows = keys({f"s{n}": size for n, size in enumerate(sizes)}, ["m", "n"])
+    rng = np.random.default_rng(seed)
+    rows["group"] = pd.factorize(rows["suite"] + (rng.permutation(len(rows))[rows["prompt"]] // variants).astype(str))[
+        0
+    ]
+    for split in within_suite(rows, seed, repeats=2, unit=GROUPS):
+        (test,) = split.tests.values()
+        groups = rows.loc[rows["suite"] == split.source, "group"].nunique()
+        assert split.unit == GROUPS
+        assert not set(rows["group"][split.train]) & set(rows["group"][test])
+        assert sorted([*split.train, *test]) == list(np.flatnonzero(rows["suite"] == split.source))
+        assert rows["group"][test].nunique() == (1 if groups == 1 else -(-groups // 5))
+
+
+def test_groups_of_one_prompt_give_the_papers_split():
+    rows = keys({"a": 40, "b": 9}, ["m", "n"])
+    rows["group"] = 99 - rows["prompt"]  # another order of numbers
+    for seed in range(3):
+        by_prompts, by_groups = within_suite(rows, seed, 2), within_suite(rows, seed, 2, GROUPS)
+        assert all(same_rows(one, other) for one, other in zip(by_prompts, by_groups, strict=True))
+        assert distinct(by_prompts + by_groups) == by_prompts
+    rows["group"] = rows["prompt"] // 3
+    by_prompts, by_groups = within_suite(rows, 0), within_suite(rows, 0, unit=GROUPS)
+    assert not same_rows(by_prompts[0], by_groups[0]) and len(distinct(by_prompts + by_groups)) == 4
+    assert not same_rows(by_prompts[0], by_prompts[1])
+
+
+def test_each_family_is_left_out_once_with_all_systems_of_its_cards():
+    rows = keys({"a": 6, "b": 4, "sst": 3}, ["m", "m safe", "n", "o"])
+    rows["card"] = rows["model"].str[0]
+    # A system may say that it is of another family than its card's first: it stays with its card.
+    rows["family"] = rows["model"].map({"m": "f", "m safe": "g", "n": "f", "o": "g"})
+    plan = unseen_families(rows, ["sst"], seed=1)
+    assert [(split.source, list(split.tests), split.unit) for split in plan] == [
+        (suite, cards, FAMILIES) for suite in "ab" for cards in (["m", "n"], ["o"])
+    ]
+    for split in plan:
+        suite = rows["suite"] == split.source
+        tested = np.concatenate(list(split.tests.values()))
+        assert sorted([*split.train, *tested]) == list(np.flatnonzero(suite))
+        assert not set(rows["card"][split.train]) & set(rows["card"][tested])
+        for card, test in split.tests.items():
+            assert sorted(test) == list(np.flatnonzero(suite & (rows["card"] == card)))
+    assert unseen_families(rows.assign(family="f"), [], seed=1) == []
+    capped = unseen_families(rows, ["sst"], seed=1, most=5)
+    assert [len(split.train) for split in capped] == [5, 3, 4, 3], "groups of one row; of three; of one; of three"
+
+
+def test_a_sample_holds_whole_groups_and_no_more_than_asked():
+    group = np.repeat(np.arange(50), 7)
+    place = np.flatnonzero(group % 2)
+    kept = sampled_groups(place, group, seed=4, most=60)
+    assert len(kept) == 56 and (np.diff(kept) > 0).all() and set(kept) <= set(place)
+    assert np.isin(group[place], group[kept]).sum() == 56, "no group is parted"
+    assert list(sampled_groups(place, group, 4, 60)) == list(kept) != list(sampled_groups(place, group, 5, 60))
+    assert list(sampled_groups(place, group, 4, len(place))) == list(place)
+    assert len(sampled_groups(place, group, 4, 3)) == 7, "one group in any case"
 
 
 def test_splits_follow_the_seed_and_not_the_order_of_rows():

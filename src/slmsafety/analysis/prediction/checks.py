@@ -16,6 +16,7 @@ from slmsafety.analysis.prediction.classifiers import Fitted, Fitting, fit, one_
 from slmsafety.analysis.prediction.evaluation import ABOUT, evaluate
 from slmsafety.analysis.prediction.features import KINDS, WITH_MODEL, feature_names, feature_sets
 from slmsafety.analysis.prediction.splits import Split
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS
 
 _CHANCE = 3
 """How many standard errors from one half a prediction of shuffled labels may be."""
@@ -35,18 +36,18 @@ def baselines(
 
 
 def over_repeats(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean scores of `evaluate` over repeated splits, by source, target, features and classifier.
+    """Return the mean scores of `evaluate` over repeated splits, by unit, source, target, features and classifier.
 
     Columns: these, balanced_accuracy with low and high, roc_auc, brier, ece, repeats (splits with a balanced accuracy,
     which the means are over) and undefined (the others). The 95 % interval is the corrected resampled t of Nadeau and
     Bengio (2003): splits share rows, so that the usual one is too narrow. It ends at 0 and 1, and is nan below two
-    repeats.
+    repeats and where both sides hold fewer than `resampling.FEWEST_CLUSTERS` groups of prompts.
     """
     records = []
     for key, group in results.groupby(list(ABOUT), sort=False):
         done = group[group["balanced_accuracy"].notna()]
         n, margin, means = len(done), np.nan, done[["balanced_accuracy", "roc_auc", "brier", "ece"]].mean()
-        if n > 1:
+        if n > 1 and (done["train_groups"] + done["test_groups"]).min() >= FEWEST_CLUSTERS:
             spread = done["balanced_accuracy"].var() * (1 / n + (done["test_rows"] / done["train_rows"]).mean())
             margin = student.ppf(0.975, n - 1) * np.sqrt(spread)
         mean, *others = means
@@ -87,8 +88,8 @@ def importance(
     Breiman, L. (2001). Random forests. Machine Learning 45, 5-32; here by groups of columns.
     """
     rng = np.random.default_rng(fitting.seed)
-    columns, ambiguous = feature_names(rows), rows["ambiguous"].to_numpy(bool)
-    groups = {kind: names for kind in KINDS if (names := metric_names(rows, kind))}
+    columns, ambiguous = feature_sets(rows)[WITH_MODEL], rows["ambiguous"].to_numpy(bool)
+    groups = {kind: names for kind in KINDS if (names := metric_names(rows[columns], kind))}
     values, records = rows[columns].to_numpy(float), []
     for split in splits:
         fitted = fit(classifiers[split.source], values[split.train], ambiguous[split.train], fitting)
@@ -117,8 +118,8 @@ def leakage(
 ) -> pd.DataFrame:
     """Return what the two sides of each split share, and whether any single feature predicts the label.
 
-    Rows on both sides show in shared prompts and models, and in shuffled labels that are predicted. A feature that
-    holds the label shows in neither, but by itself.
+    Rows on both sides show in shared prompts, groups and models, and in shuffled labels that are predicted. A feature
+    that holds the label shows in neither, but by itself.
 
     Parameters
     ----------
@@ -128,32 +129,35 @@ def leakage(
     Returns
     -------
     DataFrame
-        source, target, shared_prompts, shared_models (int: on both sides), shuffled (balanced accuracy on all metrics
-        and the model's of labels shuffled within each suite; 0.5: chance), chance_low, chance_high (one half, and three
-        standard errors either way), clean (bool: no prompt or no model is shared, and `shuffled` lies in that range;
-        missing where it is nan), strongest (the first feature with the highest `single_feature_accuracy`), alone (that
-        accuracy), telling (the features that reach `TELLING`, separated by commas).
+        unit (of the split), source, target, shared_prompts, shared_groups, shared_models (int: on both sides), shuffled
+        (balanced accuracy on all metrics and the model's of labels shuffled within each suite; 0.5: chance),
+        chance_low, chance_high (one half, and three standard errors either way), clean (bool: no group of prompts or no
+        model is shared, and `shuffled` lies in that range; False also without `shuffled` where both are shared, else
+        missing there), strongest (the first feature with the highest `single_feature_accuracy`), alone (that accuracy),
+        telling (the features that reach `TELLING`, separated by commas).
     """
     rng, records = np.random.default_rng(fitting.seed), []
     mixed = rows.assign(
         ambiguous=rows.groupby("suite", observed=True)["ambiguous"].transform(lambda part: rng.permutation(part))
     )
-    models = rows["card"] if "card" in rows else rows["model"]
-    keys = {"prompts": rows["prompt"].to_numpy(), "models": pd.factorize(models)[0]}
-    features = {WITH_MODEL: feature_names(rows)}
+    models = pd.factorize(rows["card"] if "card" in rows else rows["model"])[0]
+    keys = (rows["prompt"].to_numpy(), rows["group"].to_numpy(), models)
+    features = {WITH_MODEL: feature_sets(rows)[WITH_MODEL]}
     for split in splits:
         found = evaluate(mixed, [split], features, fitting, [classifiers[split.source]])
         for (target, test), value in zip(split.tests.items(), found["balanced_accuracy"], strict=True):
-            shared = [len(np.intersect1d(key[split.train], key[test])) for key in keys.values()]
+            _, groups, both_models = shared = [len(np.intersect1d(key[split.train], key[test])) for key in keys]
             ones = int(mixed["ambiguous"].to_numpy(bool)[test].sum())
             # With the labels in random order the variance is at most (1 / ones + 1 / zeros) / 16.
             margin = _CHANCE / 4 * np.sqrt(1 / ones + 1 / (len(test) - ones)) if 0 < ones < len(test) else np.nan
-            clean = None if np.isnan(value) else min(shared) == 0 and abs(value - 0.5) <= margin
+            apart = min(groups, both_models) == 0
+            clean = None if apart and np.isnan(value) else apart and abs(value - 0.5) <= margin
             single = single_feature_accuracy(rows, split.train, test, fitting.seed).dropna()
             top = (single.idxmax(), single.max()) if len(single) else ("", np.nan)
-            telling = ", ".join(single.index[single >= TELLING])
-            records.append((split.source, target, *shared, value, 0.5 - margin, 0.5 + margin, clean, *top, telling))
-    names = ["source", "target", "shared_prompts", "shared_models", "shuffled", "chance_low", "chance_high", "clean"]
+            telling, chance = ", ".join(single.index[single >= TELLING]), (0.5 - margin, 0.5 + margin)
+            records.append((split.unit, split.source, target, *shared, value, *chance, clean, *top, telling))
+    both = ["shared_prompts", "shared_groups", "shared_models"]
+    names = ["unit", "source", "target", *both, "shuffled", "chance_low", "chance_high", "clean"]
     return pd.DataFrame(records, columns=[*names, "strongest", "alone", "telling"]).astype({"clean": "boolean"})
 
 

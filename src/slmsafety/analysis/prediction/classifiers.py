@@ -1,4 +1,6 @@
-"""The five classifiers of the paper's Tables 1-3, under one way to fit, to decide and to score.
+"""The classifiers of Tables 1-3, under one way to fit, to decide and to score.
+
+The paper's tables name four; logistic regression is beside them as the simplest.
 
 Nothing here weighs classes: a classifier gives the probability that a label is ambiguous, and the decision is
 "ambiguous" where that is above the share of ambiguous training rows, which is what balanced accuracy asks for (Menon et
@@ -26,6 +28,7 @@ from xgboost import XGBClassifier
 
 from slmsafety.analysis.arrays import Flags, Floats, Rows
 from slmsafety.analysis.calibration import expected_calibration_error
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS
 from slmsafety.errors import unknown
 
 MAJORITY = "none"
@@ -66,9 +69,9 @@ class Fitted(NamedTuple):
 class Scores(NamedTuple):
     """How well ambiguity is predicted, each 0..1; nan without rows, the second to fifth also with one class.
 
-    low and high are a 95 % interval of balanced_accuracy for this very classifier over prompts drawn anew (Student's t
-    with one less than the prompts), nan where its standard error is 0 and says nothing. brier and ece (ten bins of
-    equal width) judge the probabilities.
+    low and high are a 95 % interval of balanced_accuracy for this very classifier and these models over groups of
+    prompts drawn anew (Student's t with one less than the groups); nan below `resampling.FEWEST_CLUSTERS` groups, and
+    where the standard error is 0 and says nothing. brier and ece (ten bins of equal width) judge the probabilities.
     """
 
     accuracy: float
@@ -119,27 +122,28 @@ def fit(name: str, features: Floats, ambiguous: Flags, fitting: Fitting) -> Fitt
     return Fitted(model, share, time.perf_counter() - started, "")
 
 
-def score(ambiguous: Flags, probability: Floats, decision: Flags, prompt: Rows) -> Scores:
-    """Return the scores of predicted probabilities and decisions; `prompt` numbers each row's prompt."""
+def score(ambiguous: Flags, probability: Floats, decision: Flags, group: Rows) -> Scores:
+    """Return the scores of predicted probabilities and decisions; `group` numbers each row's group of prompts."""
     if not len(ambiguous) or np.isnan(probability).any():
         return Scores(*[np.nan] * 7)
     accuracy = float(accuracy_score(ambiguous, decision))
     brier, ece = float(brier_score_loss(ambiguous, probability)), expected_calibration_error(probability, ambiguous)
     if ambiguous.all() or not ambiguous.any():
         return Scores(accuracy, np.nan, np.nan, np.nan, np.nan, brier, ece)
-    balanced = float(balanced_accuracy_score(ambiguous, decision))
-    quantile = student.ppf(0.975, len(np.unique(prompt)) - 1)
-    margin = quantile * (balanced_accuracy_error(ambiguous, decision, prompt) or np.nan)
+    balanced, margin = float(balanced_accuracy_score(ambiguous, decision)), np.nan
+    if (groups := len(np.unique(group))) >= FEWEST_CLUSTERS:
+        error = balanced_accuracy_error(ambiguous, decision, group)
+        margin = student.ppf(0.975, groups - 1) * (error or np.nan)
     low, high = np.clip([balanced - margin, balanced + margin], 0, 1).tolist()
     return Scores(accuracy, balanced, low, high, float(roc_auc_score(ambiguous, probability)), brier, ece)
 
 
-def balanced_accuracy_error(ambiguous: Flags, decision: Flags, prompt: Rows) -> float:
-    """Return the standard error of balanced accuracy when prompts, with all their rows, are the independent draws.
+def balanced_accuracy_error(ambiguous: Flags, decision: Flags, group: Rows) -> float:
+    """Return the standard error of balanced accuracy when groups, with all their rows, are the independent draws.
 
-    Linearised ratio estimator over clusters (Cochran 1977, section 6.3); nan below two prompts or with one class.
+    Linearised ratio estimator over clusters (Cochran 1977, section 6.3); nan below two groups or with one class.
     """
-    _, code = np.unique(prompt, return_inverse=True)
+    _, code = np.unique(group, return_inverse=True)
     n = int(code.max()) + 1
     if n < 2 or ambiguous.all() or not ambiguous.any():
         return float("nan")
@@ -209,4 +213,4 @@ CLASSIFIERS: dict[str, Callable[[Fitting, int], Any]] = {
     "CatBoost": _catboost,
     "LightGBM": _lightgbm,
 }
-"""The paper's five; a draw between them goes to the first."""
+"""The four that the paper's tables name and logistic regression; a draw between them goes to the first."""

@@ -11,6 +11,8 @@ from slmsafety.records.schema import with_sample
 
 KINDS = ("prompt", "reply", "model")
 METRICS, WITH_MODEL = "metrics", "metrics and model"
+UNITS = ("prompt", "group", "kind")
+"""The numbers of a row's prompt and of what that prompt depends on."""
 
 
 def labelled_replies(rows: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
@@ -26,9 +28,9 @@ def labelled_replies(rows: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        suite, instance_id, model (category), sample (int), prompt (its number), ambiguous (bool: True for label 1,
-        False for a decisive one) and the features (float64): "prompt ...", "reply ..." and "model ..." (the columns of
-        `models`; nan where it lacks a model).
+        suite, instance_id, model (category), sample (int), prompt, group and kind (int: its prompt, and what that
+        depends on, as in `reply_rows`), ambiguous (bool: True for label 1, False for a decisive one) and the features
+        (float64): "prompt ...", "reply ..." and "model ..." (the columns of `models`; nan where it lacks a model).
 
     Raises
     ------
@@ -38,7 +40,7 @@ def labelled_replies(rows: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     keys, rows = ["suite", "instance_id", "model", "sample"], with_sample(rows)
     kept = rows[rows["ambiguous"].notna()].sort_values(keys, ignore_index=True)
     metadata = models.add_prefix("model ").reindex(kept["model"].astype("str")).reset_index(drop=True)
-    found = kept[[*keys, "prompt", "ambiguous", *metric_names(kept)]].astype({"ambiguous": bool})
+    found = kept[[*keys, *UNITS, "ambiguous", *metric_names(kept)]].astype({"ambiguous": bool})
     found = pd.concat([found, metadata.astype("float64")], axis=1)
     features = feature_names(found)
     endless = np.isinf(found[features].to_numpy())
@@ -55,10 +57,16 @@ def feature_names(rows: pd.DataFrame) -> list[str]:
 
 
 def feature_sets(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the metrics that each row of a table predicts from: all, with the model's metadata, some, none."""
+    """Return the metrics that each row of a table predicts from: all, with the model's metadata, some, none.
+
+    Metadata describe a card, so that they are the same for all systems of one card and tell no more models apart than
+    there are cards: with few cards they are little more than the model's name. Metadata with one value over all rows
+    are left out: they can add nothing, but a forest that draws features would draw them.
+    """
+    known = [name for name in metric_names(rows, "model") if rows[name].nunique(dropna=False) > 1]
     return {
         METRICS: metric_names(rows),
-        WITH_MODEL: feature_names(rows),
+        WITH_MODEL: [*metric_names(rows), *known],
         "prompt only": metric_names(rows, "prompt"),
         "length only": [name for name in ("prompt tokens", "reply tokens") if name in rows],
         "majority": [],

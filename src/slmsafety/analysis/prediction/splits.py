@@ -1,8 +1,13 @@
-"""Which rows train and which test a prediction of ambiguity: within a suite, across suites, for unseen models."""
+"""Which rows train and which test a prediction of ambiguity: within a suite, across suites, for unseen models.
+
+A split is named after its unit, what no two sides of it share. Prompts that are variants of one question are one group
+(`analysis.units`): a split by prompts, the paper's, can have one variant train and another test; a split by groups
+cannot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +16,22 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from slmsafety.analysis.arrays import Rows
 
+PROMPTS, GROUPS, SUITES, MODELS, FAMILIES = UNITS = ("prompts", "groups", "suites", "models", "families")
+"""What no two sides of a split share."""
+TRAIN_ROWS = 50_000
+"""The most rows of a sample that a classifier is chosen on, or is fitted to for each family that is left out."""
+
 
 class Split(NamedTuple):
-    """Row numbers: those that train, which are of suite `source`, and those that test, by their suite."""
+    """Row numbers: those that train, which are of suite `source`, and those that test, by their suite (or card).
+
+    `unit` is one of `UNITS`: what no two sides share.
+    """
 
     source: str
     train: Rows
     tests: dict[str, Rows]
+    unit: str = PROMPTS
 
 
 def paper_splits(
@@ -31,19 +45,22 @@ def paper_splits(
     }
 
 
-def within_suite(rows: pd.DataFrame, seed: int, repeats: int = 1) -> list[Split]:
-    """Return, for each suite, `repeats` random splits with a fifth of the prompts (rounded up) in the test part.
+def within_suite(rows: pd.DataFrame, seed: int, repeats: int = 1, unit: str = PROMPTS) -> list[Split]:
+    """Return, for each suite, `repeats` random splits with a fifth of the units (rounded up) in the test part.
 
-    `rows` come from `features.labelled_replies`. All rows of a prompt are on one side (paper, Table 1). A suite of
-    one prompt trains on nothing.
+    `rows` come from `features.labelled_replies`. All rows of a unit are on one side: of a prompt (`PROMPTS`; paper,
+    Table 1) or of a group of prompts (`GROUPS`). Where each prompt is a group of its own, both give the same splits. A
+    suite of one unit trains on nothing.
     """
     draw = GroupShuffleSplit(repeats, test_size=0.2, random_state=seed)
-    splits = []
+    names, splits = rows["prompt"], []
+    if unit == GROUPS:  # a group goes by its first prompt, so that a group of one prompt is drawn as that prompt
+        names = names.groupby(rows["group"]).transform("min")
     for suite, place in _by_suite(rows).items():
-        prompts = rows["prompt"].to_numpy()[place]
+        units = names.to_numpy()[place]
         alone = [(np.arange(0), np.arange(len(place)))] * repeats
-        parts = draw.split(place, groups=prompts) if np.ptp(prompts) else alone
-        splits += [Split(suite, place[train], {suite: place[test]}) for train, test in parts]
+        parts = draw.split(place, groups=units) if np.ptp(units) else alone
+        splits += [Split(suite, place[train], {suite: place[test]}, unit) for train, test in parts]
     return splits
 
 
@@ -56,7 +73,7 @@ def across_suites(rows: pd.DataFrame, without: Collection[str] = ()) -> list[Spl
     parts = _by_suite(rows, without)
     splits = []
     for source, train in parts.items():
-        splits.append(Split(source, train, {other: test for other, test in parts.items() if other != source}))
+        splits.append(Split(source, train, {other: test for other, test in parts.items() if other != source}, SUITES))
     return splits if len(parts) > 1 else []
 
 
@@ -69,7 +86,82 @@ def unseen_models(rows: pd.DataFrame, held_out: Collection[str], without: Collec
     if unseen.all() or not unseen.any():
         return []
     parts = _by_suite(rows, without)
-    return [Split(suite, part[~unseen[part]], {suite: part[unseen[part]]}) for suite, part in parts.items()]
+    return [Split(suite, part[~unseen[part]], {suite: part[unseen[part]]}, MODELS) for suite, part in parts.items()]
+
+
+def unseen_families(rows: pd.DataFrame, without: Collection[str], seed: int, most: int = TRAIN_ROWS) -> list[Split]:
+    """Return a split for each suite and family: the family's rows test, by their card, and those of the others train.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `features.labelled_replies`, with card and family (text): systems of one card are one model, and a card is
+        of the family of its first row.
+    without : collection of str
+        Suites that take no part.
+    seed : int
+        Draws the groups that train.
+    most : int
+        At most so many rows train, whole groups of prompts drawn at random (`sampled_groups`).
+
+    Returns
+    -------
+    list of Split
+        In the order of suites and families; the keys of `tests` are cards. None for a suite of one family.
+    """
+    family, card = rows.groupby("card")["family"].transform("first").to_numpy(), rows["card"].to_numpy()
+    group, splits = rows["group"].to_numpy(), []
+    for suite, part in _by_suite(rows, without).items():
+        names = sorted(set(family[part]))
+        for name in names if len(names) > 1 else ():
+            out = family[part] == name
+            tests = {str(one): part[out & (card[part] == one)] for one in sorted(set(card[part][out]))}
+            splits.append(Split(suite, sampled_groups(part[~out], group, seed, most), tests, FAMILIES))
+    return splits
+
+
+def distinct(splits: Iterable[Split]) -> list[Split]:
+    """Return the splits without those that have the very rows of an earlier one."""
+    found: list[Split] = []
+    for split in splits:
+        if not any(same_rows(split, other) for other in found):
+            found.append(split)
+    return found
+
+
+def same_rows(one: Split, other: Split) -> bool:
+    """Return whether two splits train and test on the same rows, whatever their units."""
+    if (one.source, one.tests.keys()) != (other.source, other.tests.keys()):
+        return False
+    tests = all(np.array_equal(test, other.tests[name]) for name, test in one.tests.items())
+    return tests and np.array_equal(one.train, other.train)
+
+
+def sampled_groups(place: Rows, group: Rows, seed: int, most: int = TRAIN_ROWS) -> Rows:
+    """Return the rows of whole groups drawn at random, in their order: all where there are no more than `most`.
+
+    Parameters
+    ----------
+    place : array of int
+        Row numbers to draw from.
+    group : array of int
+        The group of every row, also of those not drawn from.
+    seed : int
+        The same seed and groups give the same rows.
+    most : int
+        Groups are taken in random order until the next would exceed so many rows; the first is taken in any case.
+
+    Returns
+    -------
+    array of int
+        Row numbers.
+    """
+    if len(place) <= most:
+        return place
+    names, code, sizes = np.unique(group[place], return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(names))
+    taken = order[np.cumsum(sizes[order]) <= most]
+    return place[np.isin(code, taken if len(taken) else order[:1])]
 
 
 def held_out_models(models: pd.DataFrame) -> list[str]:
