@@ -95,9 +95,7 @@ def test_rates_at_a_common_quality_are_those_of_all_replies_given_to_one_model(r
     got = standardized_rates(ambiguity_model(rows), rows).set_index("model")
     for name in ("m0", "m3"):
         given = raw_design(rows.assign(model=pd.Categorical([name] * len(rows), rows["model"].cat.categories)))
-        expected = numeric_interval(
-            lambda b, given=given: chances(given, b).mean(), glm.params.to_numpy(), covariance
-        )
+        expected = numeric_interval(lambda b, given=given: chances(given, b).mean(), glm.params.to_numpy(), covariance)
         assert got.loc[name, ["common", "low", "high"]].tolist() == pytest.approx(expected, abs=1e-6)
     own = rows.groupby("model", observed=True)["ambiguous"].mean()
     assert got["ar"].to_dict() == pytest.approx({str(name): rate for name, rate in own.items()})

@@ -28,7 +28,7 @@ def test_few_clusters_and_an_effect_of_one_cluster_have_none():
     got = jackknife_covariance(x, np.ones(48), rest, clusters)
     assert np.isnan(got[2]).all() and np.isnan(got[:, 2]).all()
     # Without the cluster its effect is gone, and the others are those of a fit without it.
-    others = [OLS(y[clusters != one], x[clusters != one][:, :2 if one == 3 else 3]).fit().params for one in range(12)]
+    others = [OLS(y[clusters != one], x[clusters != one][:, : 2 if one == 3 else 3]).fit().params for one in range(12)]
     changes = np.array([found[:2] for found in others]) - OLS(y, x).fit().params[:2]
     assert got[:2, :2] == pytest.approx(11 / 12 * changes.T @ changes, rel=1e-6)
     assert np.isnan(jackknife_covariance(x, np.ones(48), rest, clusters % 9)).all()

@@ -56,14 +56,19 @@ def jackknife_covariance(x: Floats, weights: Floats, residuals: Floats, clusters
     scores = solve_triangular(factor, (x * residuals[:, None])[order].T, lower=True).T
     ends = np.cumsum(np.bincount(codes))
     moves, lost = np.empty((len(names), size)), np.zeros(size, bool)
-    for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+    single = np.diff(ends, prepend=0) == 1  # many suites have a cluster for each row: no system to solve
+    shares = (apart[ends - 1] ** 2).sum(axis=1)
+    single &= shares < _WHOLE
+    moves[single] = scores[ends - 1][single] / (1 - shares[single, None])
+    for number in np.flatnonzero(~single):
+        start, end = ends[number - 1] if number else 0, ends[number]
         known, score = apart[start:end].T @ apart[start:end], scores[start:end].sum(axis=0)
         if np.trace(known) < _WHOLE:
             moves[number] = np.linalg.solve(np.eye(size) - known, score)
             continue
-        shares, directions = np.linalg.eigh(known)
-        free = shares < _WHOLE
-        moves[number] = directions[:, free] @ (directions[:, free].T @ score / (1 - shares[free]))
+        parts, directions = np.linalg.eigh(known)
+        free = parts < _WHOLE
+        moves[number] = directions[:, free] @ (directions[:, free].T @ score / (1 - parts[free]))
         gone = np.abs(solve_triangular(factor, directions[:, ~free], lower=True, trans="T"))
         lost |= (gone > 1e-6 * gone.max(axis=0, initial=0)).any(axis=1)
     changes = solve_triangular(factor, moves.T, lower=True, trans="T")
