@@ -120,9 +120,9 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     if len(kept := _needed(columns, x)) < len(columns):
         columns, x = [columns[place] for place in kept], x[:, kept]
     y, kinds = used["ambiguous"].to_numpy(float), used["kind"].to_numpy(np.intp)
-    counts = used["prompt"].nunique(), used["kind"].nunique()
-    fit = _fit(y, x, kinds, counts[0])
-    return AmbiguityModel(places, columns, list(scaled), center, scale, x, y, models, *counts, left, *fit)
+    prompts, clusters = used["prompt"].nunique(), used["kind"].nunique()
+    fit = _fit(y, x, kinds, prompts)
+    return AmbiguityModel(places, columns, list(scaled), center, scale, x, y, models, prompts, clusters, left, *fit)
 
 
 def _usable(rows: pd.DataFrame, metrics: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:

@@ -107,7 +107,8 @@ def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:
             rows.append((metric, *counts, *(np.nan,) * 7))
             continue
         fit, ranked = linregress(both["value"], both[target]), spearmanr(both["value"], both[target])
-        p_kinds = slope_p(*both.to_numpy().T, kinds) if len(kinds) else np.nan
+        x, y = both.to_numpy().T
+        p_kinds = slope_p(x, y, kinds) if len(kinds) else np.nan
         rows.append((metric, *counts, fit.rvalue, fit.pvalue, p_kinds, fit.slope, fit.intercept, *ranked))
     named = ["metric", "n", "missing", "kinds", "r", "p", "p_kinds", "slope", "intercept", "rho", "p_rho"]
     frame = pd.DataFrame(rows, columns=named)
