@@ -31,10 +31,11 @@ def test_a_comparison_of_groups_without_interval_says_so():
         "Tuned against base: AR +0.12 (+0.01 to +0.20, over families; 11 families).",
         "Year of release: r = -0.40 with AR (12 models).",
     ]
-    few = findings.model_groups(0.124, np.nan, np.nan, 4, year)[0]
+    few, needs, _ = findings.model_groups(0.124, np.nan, np.nan, 4, year)
+    assert needs == "An interval over families needs ten of them, and two on either side."
     assert few == "Tuned against base: AR +0.12 (no interval; 4 families)."
     one = findings.model_groups(0.124, np.nan, np.nan, 1, year.replace(12, 1))
-    assert one[0].endswith("(no interval; 1 family).") and one[1].endswith("(1 model).")
+    assert one[0].endswith("(no interval; 1 family).") and one[2].endswith("(1 model).")
     assert findings.model_groups(np.nan, np.nan, np.nan, 4, year) == ["Year of release: r = -0.40 with AR (12 models)."]
     assert findings.model_groups(np.nan, np.nan, np.nan, 4, year.replace(-0.4, np.nan)) == []
 

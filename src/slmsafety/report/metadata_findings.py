@@ -140,7 +140,7 @@ def model_groups(value: float, low: float, high: float, families: int, year: pd.
     value, low, high : float
         The difference of mean AR and its 95 % interval; nan where undefined.
     families : int
-        The families that the interval is over.
+        The families of the models.
     year : Series
         n (models), r_ar and r_score (-1 to 1, or nan).
 
@@ -154,4 +154,6 @@ def model_groups(value: float, low: float, high: float, families: int, year: pd.
     sides = {"AR": year["r_ar"], "the score": year["r_score"]}
     known = ", ".join(f"r = {r:.2f} with {name}" for name, r in sides.items() if not np.isnan(r))
     years = f"Year of release: {known} ({counted(year['n'], 'model')})."
-    return [sentence for sentence, told in ((tuned, not np.isnan(value)), (years, known)) if told]
+    needs = "An interval over families needs ten of them, and two on either side."
+    told = ((tuned, not np.isnan(value)), (needs, not np.isnan(value) and np.isnan(low)), (years, known))
+    return [sentence for sentence, applies in told if applies]
