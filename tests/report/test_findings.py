@@ -69,10 +69,10 @@ def test_the_model_says_what_it_leaves_out():
     assert findings.fitted(12, about) == [
         "The model takes 10 of 12 replies, to 5 prompts of 1 kind; left out: 2 (no label)."
     ]
-    about |= {"n": 12, "kinds": 5, "left_out": {}, "no_interval": "3 kinds are too few"}
+    about |= {"n": 12, "kinds": 5, "left_out": {}, "no_interval": "There is none."}
     assert findings.fitted(12, about, "Another model") == [
         "Another model takes 12 of 12 replies, to 5 prompts; left out: none.",
-        "No interval: 3 kinds are too few.",
+        "There is none.",
     ]
 
 
@@ -111,7 +111,11 @@ def test_explained_shares_are_percentages_and_never_minus_zero():
         }
     )
     (said,) = findings.explained_models(models)
-    assert "explains 31%" in said and "-20% adjusted; of models that the fit has not seen: -150%" in said and "9 rows of 3 models" in said
+    assert (
+        "explains 31%" in said
+        and "-20% adjusted; of models that the fit has not seen: -150%" in said
+        and "9 rows of 3 models" in said
+    )
     nothing = models.assign(r2=np.nan)
     assert findings.explained_models(nothing) == [] and findings.nothing_explained(nothing)
     assert findings.nothing_explained(models) == ""

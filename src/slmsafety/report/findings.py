@@ -136,7 +136,7 @@ def fitted(rows: int, about: Mapping[str, Any], model: str = "The model") -> lis
         All replies.
     about : mapping
         n, prompts and kinds (int: the replies in the model, the prompts that these answer, and the kinds of these),
-        left_out (replies left out, by reason) and no_interval (why an effect has none, or "").
+        left_out (replies left out, by reason) and no_interval (a sentence where an effect has none, or "").
     model : str
         What the model is called.
 
@@ -148,7 +148,7 @@ def fitted(rows: int, about: Mapping[str, Any], model: str = "The model") -> lis
     gone = ", ".join(f"{count:,} ({reason})" for reason, count in about["left_out"].items())
     taken = f"{about['n']:,} of {rows:,} replies, to {_prompts(about['prompts'], about['kinds'])}"
     said = [f"{model} takes {taken}; left out: {gone or 'none'}."]
-    return [*said, f"No interval: {about['no_interval']}."] if about["no_interval"] else said
+    return [*said, about["no_interval"]] if about["no_interval"] else said
 
 
 def odds(ratios: pd.DataFrame) -> list[str]:

@@ -61,9 +61,9 @@ class AmbiguityModel:
         if self.problem or not unknown.any():
             return ""
         if self.clusters < FEWEST_CLUSTERS:
-            return f"{self.clusters} kinds of prompts are too few for intervals: {FEWEST_CLUSTERS} are needed"
+            return f"No effect has an interval: of the {FEWEST_CLUSTERS} kinds of prompts needed there are {self.clusters}."
         alone = [name for name, gone in zip(self.columns, unknown, strict=True) if gone]
-        return f"one kind of prompts alone determines {', '.join(alone)}: without it there is no interval"
+        return f"Rates and changes have no interval: one kind of prompts alone determines {', '.join(alone)}."
 
     def moved(self, metric: str, step: float) -> Floats:
         """Return a metric's column when the metric is `step` higher, in its own unit, in every row."""
