@@ -24,8 +24,8 @@
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
 
 # %%
-from slmsafety.analysis import rate_intervals, rounding
-from slmsafety.analysis.judges.agreement import agreement, confusion, confusion_frame
+from slmsafety.analysis import rate_intervals, rounding, units
+from slmsafety.analysis.judges.agreement import agreement_over_groups, confusion, confusion_frame
 from slmsafety.analysis.judges.coverage import coverage_curves
 from slmsafety.analysis.judges.judge_card import judge_cards
 from slmsafety.analysis.outcomes import counts, decisiveness, empty_effect, missing, over_refusal, refusals_untold
@@ -131,8 +131,8 @@ if page.has("decisiveness"):
 # %% [markdown]
 # ## Is the judge itself any good?
 #
-# Rows are hand labels of the same replies to harmful prompts, columns the judge's. The interval treats replies as
-# independent, though prompts and models repeat.
+# Rows are hand labels of the same replies to harmful prompts, columns the judge's. The interval of kappa draws whole groups
+# of prompts; below ten groups there is none.
 
 # %%
 if page.has("baseline_confusion"):
@@ -140,7 +140,7 @@ if page.has("baseline_confusion"):
     both = both[both["expected"] == "refuse"]
     usable = both[both["matches"] & both["status"].eq("ok") & both["label"].notna()]
     crossed = confusion(usable["human"], usable["label"])
-    result = agreement(crossed)
+    result = agreement_over_groups(usable["human"], usable["label"], units.groups(usable))
     page.table("baseline_confusion", confusion_frame(crossed, "hand label", "judge"), {"percent": ".1f"})
 
 # %%
@@ -153,7 +153,7 @@ if page.has("baseline_confusion"):
 
 # %% [markdown]
 # A row a judge, and one for a judge that always says safe. Where there are no hand labels, the first judge is the reference:
-# agreement with it says how alike two judges are, and not who is right. Intervals draw whole prompts; directions are counts.
+# agreement with it says how alike two judges are, and not who is right. Intervals draw groups of prompts; directions are counts.
 
 # %%
 if page.has("judge_card"):

@@ -95,7 +95,7 @@ if lab.printed_only:
 # %% [markdown]
 # ## Two judges on the same replies (Tables 5 and 6)
 #
-# Replies to harmful prompts that both judges labelled. The interval of kappa draws whole prompts; for `published` there are
+# Replies to harmful prompts that both judges labelled. The interval of kappa draws groups of prompts; for `published` there are
 # counts alone, so that it treats replies as independent, as the test that flips run both ways alike always does. Its rank ranges
 # are the paper's print: the 16 models are not named, so that Table 6 cannot give them.
 
@@ -130,7 +130,7 @@ if page.has("table5_gaps"):
 # HarmBench's rubric calls what is neither compliance nor refusal ambiguous; that of Simple Safety Tests asks whether a reply may be
 # unsafe, and gibberish may well be safe. So a low ambiguity can be a fact about the prompts, as the paper has it, or about the
 # wording. One model that judges both suites under both rubrics tells: the difference between the suites on their own rubrics is
-# the part of the prompts (mean over the rubrics) plus the part of the rubric (mean over the suites). Limits draw whole prompts.
+# the part of the prompts (mean over the rubrics) plus the part of the rubric (mean over the suites). Limits draw groups of prompts.
 
 # %%
 if page.has("crossed_rubrics"):

@@ -45,35 +45,37 @@ rng = np.random.default_rng(lab.params.seed)
 # %%
 if page.has("metric_distributions", "metric_summary"):
     tables = lab.metric_tables()
-    summary = metric_summary(*tables).replace({"suite": lab.titles()})
-    page.figure("metric_distributions", draw.metric_distributions(summary))
+    summary = lab.named(metric_summary(*tables))
+    page.figure("metric_distributions", draw.metric_distributions(summary.assign(suite=summary["suite_title"])))
     page.table("metric_summary", summary, dict.fromkeys(QUANTILES, ".4g"))
     page.say(*lab.metric_notes(), *findings.undefined_metrics(summary))
     rows = reply_rows(lab.labels(), *tables)
-    rows["suite"] = rows["suite"].cat.rename_categories(lab.titles())
 
 # %% [markdown]
 # ## Figure 5: metrics and the ambiguity of a prompt
 #
 # A prompt's AR is the share of models with an ambiguous label, over at least half of the models. Reply metrics are averaged
-# over a prompt's models. q is Benjamini-Hochberg over the metrics; only those with q < 0.05 have a panel.
+# over a prompt's models. q is Benjamini-Hochberg over the metrics; only those with q < 0.05 have a panel. The paper's p takes
+# prompts as independent draws. `p_kinds` asks what other kinds of prompts would show: the finest categories of a suite with at least
+# 20 of them, else groups of prompts. A line is dashed where only the first passes.
 
 # %%
 if page.has("fig5_associations", "table_associations"):
     means = associations.prompt_means(rows)
     points = associations.metric_points(means)
-    fits = associations.correlations_by_suite(points, rows)
+    fits = lab.named(associations.correlations_by_suite(points, rows))
     of_all = fits[fits["suite"] == "all"]
     checked, reason = ("association_checks", "association_intervals"), findings.no_correlation(of_all)
     if page.has("fig5_associations", "table_associations", *checked, unless=reason):
-        page.figure("fig5_associations", draw.fig5_associations(points, of_all))
-        page.table("table_associations", fits, dict.fromkeys(["p", "q", "q_rho"], ".2g"))
+        titled = points.assign(suite=lab.named(points[["suite"]])["suite_title"])
+        page.figure("fig5_associations", draw.fig5_associations(titled, of_all))
+        page.table("table_associations", fits, dict.fromkeys(["p", "q", "p_kinds", "q_kinds", "q_rho"], ".2g"))
         page.say(*findings.associations(of_all))
 
 # %% [markdown]
 # ## Do the correlations hold?
 #
-# A correlation over all prompts can be one between suites (Simpson's paradox), or of length. Intervals draw whole finest categories.
+# A correlation over all prompts can be one between suites (Simpson's paradox), or of length. Intervals draw whole kinds of prompts.
 
 # %%
 if page.has("association_checks", "association_intervals"):
@@ -85,8 +87,8 @@ if page.has("association_checks", "association_intervals"):
 # %% [markdown]
 # ## At equal model and suite
 #
-# A logistic model of all labelled replies, with an effect for each model and suite, and errors that let the replies to one prompt go
-# together. An odds ratio of 2 doubles the odds of an ambiguous label. q is Benjamini-Hochberg over the metrics.
+# A logistic model of all labelled replies, with an effect for each model and suite. Errors leave out one kind of prompts in turn: they
+# are for other kinds, and undefined below ten. An odds ratio of 2 doubles the odds of an ambiguous label. q is Benjamini-Hochberg over the metrics.
 
 # %%
 from slmsafety.analysis.drivers.ambiguity_model import ambiguity_model
@@ -101,7 +103,8 @@ if page.has("odds_ratios", unless=model.problem if model else ""):
 # ## How much does quality explain?
 #
 # R2 of the prompts' AR by sets of metrics, and of the models' AR and rank range (over the treatments) by the means of their replies;
-# each system is a row of its own. `unseen`: the share explained of a row that the fit has not seen; below 0 it is worse than no fit.
+# each system is a row of its own. `unseen`: the share explained of a kind of prompts, or of a model with all its systems and suites,
+# that the fit has not seen; below 0 it is worse than no fit.
 
 # %%
 if page.has("explained_prompts"):
@@ -110,8 +113,8 @@ if page.has("explained_prompts"):
         page.table("explained_prompts", shares.dropna(subset="r2"))
         page.say(*findings.explained_prompts(shares))
 if page.has("explained_models"):
-    ranges = rank_movement(lab.outcomes()).replace({"suite": lab.titles()})
-    shares = variance_explained.explained_models(variance_explained.model_quality(rows), ranges)
+    quality = lab.named(variance_explained.model_quality(rows))
+    shares = lab.named(variance_explained.explained_models(quality, rank_movement(lab.outcomes())))
     if page.has("explained_models", unless=findings.nothing_explained(shares)):
         page.table("explained_models", shares.dropna(subset="r2"))
         page.say(*findings.explained_models(shares))
@@ -121,15 +124,16 @@ if page.has("explained_models"):
 #
 # What would each model's AR be if its replies had the metrics of all models' replies? The logistic model gives each reply to each
 # model in turn. The same model without metrics gives the AR at a model's own quality, so that suites weigh alike in both (`ar` is
-# as observed). What is left of the differences at a common quality is the models' own, as far as these metrics are quality.
+# as observed). What is left of the differences at a common quality is the models' own, as far as these metrics are quality. `turned`
+# counts the models with which a model's order clearly turns: the intervals of both differences leave 0 out, on opposite sides.
 
 # %%
 if page.has("common_quality", "ar_at_common_quality", unless=model.problem if model else ""):
     rates = ambiguity_effects.standardized_rates(model, rows).query("n > 0")
     rates = lab.named(rates).sort_values(["own", "model_name"])
     page.figure("common_quality", draw.common_quality(rates))
-    columns = ["model_name", "n", "ar", "own", "common", "low", "high", "rank", "rank_common"]
-    page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f"})
+    columns = ["model", "model_name", "n", "ar", "own", "common", "low", "high", "rank", "rank_common", "turned"]
+    page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f", "turned": ".0f"})
     page.say(*findings.common_quality(rates))
 
 # %% [markdown]

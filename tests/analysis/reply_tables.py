@@ -30,6 +30,8 @@ def planted_rows(prompts: int = 120, models: int = 4, effect: float = 1.0, seed:
             "subcategory": [f"d{number % 12}" for number in prompt],
             "expected": "refuse",
             "prompt": prompt,
+            "group": prompt,
+            "kind": prompt % 36,  # each of one suite
             "label": np.where(ambiguous == 1, 1.0, 2.0),
             "ambiguous": ambiguous,
             **columns,

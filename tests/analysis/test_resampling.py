@@ -6,7 +6,7 @@ from analysis_frames import quick
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slmsafety.analysis.resampling import cluster_sums, percentile_interval, resampled_totals
+from slmsafety.analysis.resampling import cluster_sums, percentile_interval, resampled_totals, widened
 
 ROWS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-9, 9)), min_size=1, max_size=40)
 
@@ -63,3 +63,15 @@ def test_undefined_draws_are_left_out_of_their_own_statistic_only():
 
 def test_a_missing_name_is_a_cluster_of_its_own():
     assert cluster_sums(np.ones((4, 1)), ["a", None, "a", None]).tolist() == [[2], [2]]
+
+
+def test_a_widened_interval_of_a_mean_is_student_s():
+    """Of a mean of 12 values the limits lie where t with 11 degrees of freedom (2.200985) has them."""
+    values = np.random.default_rng(3).normal(size=12)
+    sums = np.column_stack([np.ones(12), values])
+    draws = resampled_totals(sums, np.random.default_rng(0), 40_000)
+    low, high = percentile_interval(draws[:, 1] / draws[:, 0], widened(12))
+    assert (high - low) / 2 == pytest.approx(2.200985 * values.std(ddof=1) / np.sqrt(12), rel=0.04)
+    plain = np.subtract(*percentile_interval(draws[:, 1] / draws[:, 0])[::-1])
+    assert plain / (high - low) < 0.87
+    assert widened(2000) == pytest.approx(0.95, abs=0.001) and widened(1) == 1

@@ -24,6 +24,7 @@ from slmsafety.published import (
     reported_features,
     robustness,
     sst_outcome,
+    table4_features,
     table_bytes,
 )
 
@@ -183,3 +184,15 @@ def test_every_file_of_numbers_is_among_what_figures_are_made_from():
     names = {*table_bytes(), *reference_bytes()}
     folder = Path(published.__file__).parent
     assert names == {f"published/{path.name}" for path in folder.glob("*.csv")}
+
+
+def test_the_features_of_table_4_of_other_models_are_as_far_as_their_cards_tell():
+    cards = load_cards().set_index("id")
+    got, reported = table4_features(cards), reported_features()
+    pd.testing.assert_frame_equal(got.loc[reported.index], reported)
+    tuned, base = got.loc["smollm2-135m-it-q4"], got.loc["gemma3-270m-base-q4"]
+    assert tuned[["Heads", "Hidden size", "Layers", "RMSNorm", "SwiGLU", "SiLU"]].tolist() == [9, 576, 30, 1, 1, 0]
+    assert tuned[["Instruction tuned", "Chat tuned"]].isna().all(), "no card tells which"
+    assert base[["Instruction tuned", "Chat tuned", "GQA"]].tolist() == [0, 0, 1]
+    silent = pd.DataFrame(index=pd.Index(["own"]), columns=cards.columns, dtype=object).assign(params_m=7.0)
+    assert table4_features(silent).loc["own"].dropna().to_dict() == {"Params": 7.0}

@@ -38,3 +38,24 @@ def test_coverage_says_what_the_surer_half_gains():
         "B, j: 100% of 60 replies get the reference's label, and 100% of the 60 with a probability of 0.90 or more."
     ]
     assert told.judge_coverage(rows.head(0)) == []
+
+
+def test_an_interval_that_is_lacking_is_told():
+    found = {
+        "n": 80,
+        "exact": 0.8,
+        "ar_first": 0.3,
+        "ar_second": 0.4,
+        "kappa": 0.7,
+        "kappa_low": 0.5,
+        "kappa_high": 0.8,
+    }
+    assert "(linear kappa 0.70, 95 % interval 0.50 to 0.80)" in told.against_hand_labels("j", found, 0)[0]
+    none = told.against_hand_labels("j", {**found, "kappa_low": np.nan, "kappa_high": np.nan}, 0)[0]
+    assert "(linear kappa 0.70, no interval)" in none
+    effects = pd.DataFrame({"effect": ["difference", "prompts", "rubric"], "value": 0.1, "low": 0.05, "high": 0.2})
+    assert told.crossed_rubrics("j", effects).endswith("the rubric +0.100 (+0.050 to +0.200).")
+    few = told.crossed_rubrics("j", effects.assign(low=np.nan, high=np.nan))
+    assert few.endswith(
+        "the rubric +0.100. There is no interval: one of the suites has fewer than ten groups of prompts."
+    )

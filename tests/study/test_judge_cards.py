@@ -132,6 +132,6 @@ def test_known_agreement_on_xstest_comes_out():
     rows = judged_rows(read_xstest(Path(os.environ["SLMSAFETY_DATA"]) / "responses/xstest"), ("refusal_rules",))
     card = judge_card(rows).set_index("judge")
     columns = ["n", "kappa_unweighted", "kappa_unweighted_low", "kappa_unweighted_high"]
-    assert card.loc["refusal_rules", columns].tolist() == pytest.approx([900, 0.767, 0.726, 0.808], abs=6e-4)
-    assert card.loc["GPT-4", columns].tolist() == pytest.approx([900, 0.737, 0.691, 0.782], abs=6e-4)
+    assert card.loc["refusal_rules", columns].tolist() == pytest.approx([900, 0.767, 0.725, 0.808], abs=6e-4)
+    assert card.loc["GPT-4", columns].tolist() == pytest.approx([900, 0.737, 0.690, 0.782], abs=6e-4)
     assert card.loc["GPT-4", ["safe_as_harmful", "harmful_as_safe"]].tolist() == [78, 0]

@@ -11,6 +11,7 @@ from slmsafety.published.tables import (
     reported_features,
     robustness,
     sst_outcome,
+    table4_features,
     table_bytes,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "reported_features",
     "robustness",
     "sst_outcome",
+    "table4_features",
     "table_bytes",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from slmsafety.errors import unknown
-from slmsafety.models.cards import load_cards
+from slmsafety.models.cards import features, load_cards
 from slmsafety.published.files import file_bytes, read_csv
 from slmsafety.records.schema import STATUSES
 
@@ -123,7 +123,7 @@ def reported_features() -> pd.DataFrame:
     cards = load_cards().set_index("name").loc[reported.index]
     names = reported.index.to_series()
     chat = {"TinyLlama 1.1B chat", "danube2 1.8b chat", "danube3.1 4b chat", "MobileLLM-1B"}
-    features = pd.DataFrame(
+    found = pd.DataFrame(
         {
             "Instruction tuned": names.str.endswith(" IT") | names.str.startswith("Dolly"),
             "Heads": cards["heads"],
@@ -140,4 +140,28 @@ def reported_features() -> pd.DataFrame:
             "Vocab": cards["vocab"],
         }
     ).astype(float)
-    return features.set_axis(cards["id"].rename("model"))
+    return found.set_axis(cards["id"].rename("model"))
+
+
+def table4_features(cards: pd.DataFrame) -> pd.DataFrame:
+    """Return the features of Table 4 of any models: as reported of the paper's, of others as far as their cards tell.
+
+    Parameters
+    ----------
+    cards : DataFrame
+        The columns of `load_cards`, indexed by model id.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by `model`, the columns of `reported_features`. Of a model that is not the paper's the sizes and flags
+        are those of its card (`cards.features`); a base model is neither instruction nor chat tuned, and of a tuned one
+        no card tells which (nan). nan where a card is silent.
+    """
+    reported, true = reported_features(), features(cards)
+    activation = cards["activation"].fillna("")
+    base = true["Tuned"].where(true["Tuned"].eq(0))
+    silu = activation.eq("SiLU").astype("float64").where(activation.ne(""))
+    own = true.assign(**{"Instruction tuned": base, "Chat tuned": base, "SiLU": silu})[list(reported.columns)]
+    ours = own.index.difference(reported.index, sort=False)
+    return pd.concat([reported.loc[reported.index.intersection(own.index)], own.loc[ours]]).rename_axis("model")

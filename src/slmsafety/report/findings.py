@@ -55,12 +55,13 @@ def no_correlation(fits: pd.DataFrame) -> str:
 
 
 def associations(fits: pd.DataFrame) -> list[str]:
-    """Give each metric's correlation with AR, and whether it passes q < 0.05.
+    """Give each metric's correlation with AR, and whether it passes q < 0.05, as the paper tests and over kinds.
 
     Parameters
     ----------
     fits : DataFrame
-        One row a metric: metric, n (prompts), r (Pearson, -1 to 1; nan where undefined), q (0 to 1) and rho (Spearman).
+        One row a metric: metric, n (prompts), r (Pearson, -1 to 1; nan where undefined), q (0 to 1; prompts taken as
+        independent), kinds (of prompts), q_kinds (0 to 1, over these; nan where undefined) and rho (Spearman).
 
     Returns
     -------
@@ -68,14 +69,29 @@ def associations(fits: pd.DataFrame) -> list[str]:
         The sentences.
     """
     told, known = [], fits.dropna(subset="r")
-    for metric, n, r, q, rho in known[["metric", "n", "r", "q", "rho"]].itertuples(index=False):
+    for metric, n, r, q, q_kinds, rho in known[["metric", "n", "r", "q", "q_kinds", "rho"]].itertuples(index=False):
         passes = "passes" if q < LEVEL else "does not pass"
+        tested = "no test over kinds" if np.isnan(q_kinds) else f"over kinds q = {q_kinds:.2g}"
         told.append(
-            f"{metric}: r = {r:.2f} with AR over {n:,} prompts (q = {q:.2g}, which {passes} q < {LEVEL}); "
-            f"Spearman's rho = {rho:.2f}."
+            f"{metric}: r = {r:.2f} with AR over {n:,} prompts (q = {q:.2g}, which {passes} q < {LEVEL}; {tested});"
+            f" Spearman's rho = {rho:.2f}."
         )
+    if len(known):
+        told.append(_by_kinds(known))
     others = fits.loc[fits["r"].isna(), "metric"]
     return [*told, f"No correlation with AR is defined for {_list(others)}."] if len(others) else told
+
+
+def _by_kinds(known: pd.DataFrame) -> str:
+    """Return what is left of the correlations that pass as the paper tests, when other kinds of prompts are drawn."""
+    passed, firm = known["q"] < LEVEL, known["q_kinds"] < LEVEL
+    kinds = f"{counted(known['kinds'].max(), 'kind')} of prompts"
+    if known["q_kinds"].isna().all():
+        return f"{kinds}: too few to say whether other kinds would show the same."
+    return (
+        f"With prompts as independent draws {int(passed.sum())} of {len(known)} pass, and over {kinds}"
+        f" {int(firm.sum())}; passed by the first alone: {_list(known.loc[passed & ~firm, 'metric'])}."
+    )
 
 
 def checks(checked: pd.DataFrame) -> list[str]:
@@ -106,7 +122,7 @@ def checks(checked: pd.DataFrame) -> list[str]:
         f"Metrics whose sign turns within suites: {_list(turned)}.",
         f"Metrics with another sign in some suite than over all prompts: {_list(mixed)}.",
         f"Metrics whose sign turns when the lengths of prompt and reply are held: {_list(length)}.",
-        f"Metrics whose interval over finest categories leaves 0 out: {_list(clear)}"
+        f"Metrics whose interval over kinds of prompts leaves 0 out: {_list(clear)}"
         f" (no interval for {int(known['low'].isna().sum())} of {len(known)}).",
     ]
 
@@ -119,8 +135,8 @@ def fitted(rows: int, about: Mapping[str, Any], model: str = "The model") -> lis
     rows : int
         All replies.
     about : mapping
-        n and prompts (int: the replies in the model, and the prompts that these answer) and left_out (replies left out,
-        by reason).
+        n, prompts and kinds (int: the replies in the model, the prompts that these answer, and the kinds of these),
+        left_out (replies left out, by reason) and no_interval (a sentence where an effect has none, or "").
     model : str
         What the model is called.
 
@@ -130,8 +146,9 @@ def fitted(rows: int, about: Mapping[str, Any], model: str = "The model") -> lis
         The sentences.
     """
     gone = ", ".join(f"{count:,} ({reason})" for reason, count in about["left_out"].items())
-    taken = f"{about['n']:,} of {rows:,} replies, to {counted(about['prompts'], 'prompt')}"
-    return [f"{model} takes {taken}; left out: {gone or 'none'}."]
+    taken = f"{about['n']:,} of {rows:,} replies, to {_prompts(about['prompts'], about['kinds'])}"
+    said = [f"{model} takes {taken}; left out: {gone or 'none'}."]
+    return [*said, about["no_interval"]] if about["no_interval"] else said
 
 
 def odds(ratios: pd.DataFrame) -> list[str]:
@@ -140,13 +157,16 @@ def odds(ratios: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     ratios : DataFrame
-        One row a metric: metric, odds_ratio (for one standard deviation; 1 is no effect), low, high and q.
+        One row a metric: metric, odds_ratio (for one standard deviation; 1 is no effect), low, high and q. Without any
+        q nothing is told.
 
     Returns
     -------
     list of str
         The sentences.
     """
+    if ratios["q"].isna().all():
+        return []
     size = np.abs(np.log(ratios["odds_ratio"].to_numpy(float)))
     clear = ratios.assign(size=size)[ratios["q"] < LEVEL].sort_values("size", ascending=False)
     told = [f"{row.metric} {row.odds_ratio:.2f} ({row.low:.2f} to {row.high:.2f})" for row in clear.itertuples()]
@@ -176,8 +196,8 @@ def explained_prompts(shares: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     shares : DataFrame
-        One row a set: by (text), n, missing (prompts with and without all values) and unseen (R2 of left-out prompts,
-        at most 1; 0 or less is no better than the mean).
+        One row a set: by (text), n, missing (prompts with and without all values), kinds (of these prompts) and unseen
+        (R2 of left-out kinds, at most 1; 0 or less is no better than the mean).
 
     Returns
     -------
@@ -189,8 +209,8 @@ def explained_prompts(shares: pd.DataFrame) -> list[str]:
         return []
     told = "; ".join(f"{by}: {_percent(unseen)}" for by, unseen in zip(known["by"], known["unseen"], strict=True))
     return [
-        f"Share of the variance of a prompt's AR explained, of prompts that the fit has not seen: {told}",
-        f"({first['n']:,} prompts; {first['missing']:,} lack AR or a metric).",
+        f"Share of the variance of a prompt's AR explained, of kinds of prompts that the fit has not seen: {told}",
+        f"({_prompts(first['n'], first['kinds'])}; {first['missing']:,} lack AR or a metric).",
     ]
 
 
@@ -200,8 +220,8 @@ def explained_models(shares: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     shares : DataFrame
-        One row a suite and quantity: suite, of (the quantity), n (rows), r2, adjusted and unseen (R2 of left-out rows).
-        Only suite "all" is told.
+        One row a suite and quantity: suite, of (the quantity), n (rows), models, r2, adjusted and unseen (R2 of models
+        that are left out with all their rows). Only suite "all" is told.
 
     Returns
     -------
@@ -209,11 +229,11 @@ def explained_models(shares: pd.DataFrame) -> list[str]:
         The sentences.
     """
     told, known = [], shares[shares["suite"].eq("all") & shares["r2"].notna()]
-    for of, n, r2, adjusted, unseen in known[["of", "n", "r2", "adjusted", "unseen"]].to_numpy():
-        new = "" if pd.isna(unseen) else f"; {_percent(unseen)} of rows that the fit has not seen"
+    for of, n, models, r2, adjusted, unseen in known[["of", "n", "models", "r2", "adjusted", "unseen"]].to_numpy():
+        new = f"; of models that the fit has not seen: {_percent(unseen)}"
         told.append(
             f"Within suites, the mean quality of replies explains {_percent(r2)} of the variance of models' {of}"
-            f" ({_percent(adjusted)} adjusted{new}; {n} rows of a model in a suite)."
+            f" ({_percent(adjusted)} adjusted{new}; {n} rows of {counted(models, 'model')})."
         )
     return told
 
@@ -225,7 +245,7 @@ def common_quality(rates: pd.DataFrame) -> list[str]:
     ----------
     rates : DataFrame
         One row a model: model, card where it may be a system of one, own and common (AR, 0 to 1; nan where undefined),
-        rank and rank_common.
+        rank, rank_common and turned (models with which its order clearly turns; nan without intervals).
 
     Returns
     -------
@@ -236,15 +256,18 @@ def common_quality(rates: pd.DataFrame) -> list[str]:
     if len(both) < 2:
         return []
     spans = [both[name].max() - both[name].min() for name in ("own", "common")]
-    moved = (both["rank"] - both["rank_common"]).abs()
-    return [
-        f"AR spans {spans[0]:.2f} over {systems(both)} at their own quality, and {spans[1]:.2f} at a common one.",
-        f"Those whose rank by AR changes: {int((moved > 0).sum())} (by {moved.max():g} at most).",
-    ]
+    said = f"AR spans {spans[0]:.2f} over {systems(both)} at their own quality, and {spans[1]:.2f} at a common one."
+    turned, moved = both["turned"].dropna(), (both["rank"] - both["rank_common"]).abs()
+    chance = f"by the estimates alone {int((moved > 0).sum())} change rank (by {moved.max():g} at most)"
+    if turned.empty:
+        return [said, f"Whether any order clearly turns is unknown: there are no intervals; {chance}."]
+    pairs, every = int(turned.sum()) // 2, len(turned) * (len(turned) - 1) // 2
+    clear = f"Pairs whose order clearly turns (both intervals leave 0 out, on opposite sides): {pairs} of {every}"
+    return [said, f"{clear}; {chance}, which other prompts could undo."]
 
 
 def prompt_steps(changes: pd.DataFrame) -> list[str]:
-    """Name the steps of a metric that lower AR and those that raise it, among those with q < 0.05.
+    """Name the steps of a metric that lower AR and those that raise it, among those with q < 0.05; none without a q.
 
     Parameters
     ----------
@@ -256,6 +279,8 @@ def prompt_steps(changes: pd.DataFrame) -> list[str]:
     list of str
         The sentences.
     """
+    if changes["q"].isna().all():
+        return []
     clear = changes[changes["q"] < LEVEL]
     told = {
         way: [
@@ -267,112 +292,9 @@ def prompt_steps(changes: pd.DataFrame) -> list[str]:
     return [f"Steps that {way} AR and pass q < {LEVEL}: {_list(found)}." for way, found in told.items()]
 
 
-def strongest_features(found: pd.DataFrame) -> list[str]:
-    """Name the four strongest correlations of a model's features with AR.
-
-    Parameters
-    ----------
-    found : DataFrame
-        One row a feature: feature (text) and r_ar (float, -1 to 1).
-
-    Returns
-    -------
-    list of str
-        The sentences.
-    """
-    order = found["r_ar"].dropna().abs().nlargest(4).index
-    if not len(order):
-        return []
-    strongest = "; ".join(f"{row.feature} {row.r_ar:.2f}" for row in found.loc[order].itertuples())
-    return [f"With the true architecture, the strongest correlations with AR: {strongest}."]
-
-
-def table4_gaps(gap: pd.DataFrame) -> list[str]:
-    """Say how far the recomputed correlations of Table 4 are from the printed ones.
-
-    Parameters
-    ----------
-    gap : DataFrame
-        r_ar and r_score: recomputed minus printed, a row a feature.
-
-    Returns
-    -------
-    list of str
-        The sentence.
-    """
-    worst = gap[["r_ar", "r_score"]].abs().max()
-    return [
-        "Printed correlations come from unrounded rates and cannot be reached exactly: recomputed from the printed"
-        f" rates they differ by at most {worst['r_ar']:.3f} (AR) and {worst['r_score']:.3f} (score)."
-    ]
-
-
-def no_range(ranges: pd.DataFrame) -> str:
-    """Return why no correlation has a range; "" where one has.
-
-    Parameters
-    ----------
-    ranges : DataFrame
-        low_ar and low_score (nan where undefined), a row a feature.
-
-    Returns
-    -------
-    str
-        The reason.
-    """
-    known = ranges[["low_ar", "low_score"]].notna().any(axis=None)
-    return "" if known else "without one family its models have no correlation left"
-
-
-def family_ranges(ranges: pd.DataFrame) -> list[str]:
-    """Count the correlations that keep their sign whichever model family is left out.
-
-    Parameters
-    ----------
-    ranges : DataFrame
-        One row an encoding and feature: encoding, feature, r_ar, low_ar, high_ar (float, -1 to 1) and without_ar (the
-        family whose absence moves it most).
-
-    Returns
-    -------
-    list of str
-        The sentences.
-    """
-    told = []
-    for encoding, group in ranges.dropna(subset=["r_ar", "low_ar"]).groupby("encoding", sort=False):
-        firm = (group["low_ar"] > 0) | (group["high_ar"] < 0)
-        row = group.iloc[int((group["high_ar"] - group["low_ar"]).to_numpy().argmax())]
-        told.append(
-            f"Features, {encoding}: {int(firm.sum())} of {len(group)} correlations with AR keep their sign"
-            f" whichever family is left out; {row['feature']} moves most ({row['low_ar']:.2f} to {row['high_ar']:.2f}, "
-            f"most without {row['without_ar']})."
-        )
-    return told
-
-
-def model_groups(value: float, low: float, high: float, families: int, year: pd.Series) -> list[str]:
-    """Compare tuned with base models, and give the correlations with the year of release.
-
-    Parameters
-    ----------
-    value, low, high : float
-        The difference of mean AR and its 95 % interval; nan where undefined.
-    families : int
-        The families that the interval resamples.
-    year : Series
-        n (models), r_ar and r_score (-1 to 1, or nan).
-
-    Returns
-    -------
-    list of str
-        The sentences.
-    """
-    interval = "no interval" if np.isnan(low) else f"{low:+.2f} to {high:+.2f}, families resampled"
-    tuned = f"Tuned against base: AR {value:+.2f} ({interval}; {counted(families, 'family', 'families')})."
-    sides = {"AR": year["r_ar"], "the score": year["r_score"]}
-    known = ", ".join(f"r = {r:.2f} with {name}" for name, r in sides.items() if not np.isnan(r))
-    years = f"Year of release: {known} ({counted(year['n'], 'model')})."
-    return [sentence for sentence, told in ((tuned, not np.isnan(value)), (years, known)) if told]
+def _prompts(prompts: int, kinds: int) -> str:
+    """Count prompts and, where several are of one kind, their kinds."""
+    return counted(prompts, "prompt") + (f" of {counted(kinds, 'kind')}" if kinds < prompts else "")
 
 
 def _list(names: Iterable[str]) -> str:

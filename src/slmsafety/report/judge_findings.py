@@ -112,9 +112,11 @@ def crossed_rubrics(name: str, effects: pd.DataFrame) -> str:
     """
     part = {str(row["effect"]): row for _, row in effects.iterrows()}
     shown = {effect: f"{part[effect]['value']:+.3f}{_interval(part[effect])}" for effect in ("prompts", "rubric")}
+    sure = pd.notna(part["prompts"]["low"])
+    none = "" if sure else " There is no interval: one of the suites has fewer than ten groups of prompts."
     return (
         f"{name}: on their own rubrics the suites' ambiguity differs by {part['difference']['value']:+.3f}. The prompts"
-        f" make {shown['prompts']} of it, the rubric {shown['rubric']}."
+        f" make {shown['prompts']} of it, the rubric {shown['rubric']}.{none}"
     )
 
 
@@ -225,11 +227,12 @@ def judge_coverage(curves: pd.DataFrame) -> list[str]:
 
 
 def _kappa(found: Mapping[str, Any] | pd.Series, digits: int, limits: str = "") -> str:
-    """Return kappa with its interval in brackets; "" where kappa is undefined."""
+    """Return kappa with its interval in brackets; "" where kappa is undefined. With `limits` a lacking one is told."""
     if pd.isna(found["kappa"]):
         return ""
     known = pd.notna([found["kappa_low"], found["kappa_high"]]).all()
-    interval = f", {limits}{found['kappa_low']:.{digits}f} to {found['kappa_high']:.{digits}f}" if known else ""
+    without = ", no interval" if limits else ""
+    interval = f", {limits}{found['kappa_low']:.{digits}f} to {found['kappa_high']:.{digits}f}" if known else without
     return f" (linear kappa {found['kappa']:.{digits}f}{interval})"
 
 

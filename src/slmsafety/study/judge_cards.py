@@ -69,7 +69,7 @@ def public_cards() -> Cards:
 def judged_rows(known: JudgedReplies, judges: Sequence[str] = OFFLINE) -> pd.DataFrame:
     """Return what `judge_card` reads: `judges`, with seconds, and every recorded judge, on every reply."""
     replies = known.replies
-    shared = replies[["model", "reference"]].assign(prompt=replies["prompt_id"])
+    shared = replies[["model", "reference"]].assign(group=replies["prompt_id"])
     frames = []
     for judge in judges:
         verdicts, seconds = timed(JUDGES[judge], replies)

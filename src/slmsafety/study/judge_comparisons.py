@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slmsafety import published
 from slmsafety.analysis.judges.agreement import agreement, confusion_from_long
 from slmsafety.analysis.judges.two_judges import COLUMNS, KEYS, both_labelled, confusions, robustness
+from slmsafety.analysis.units import groups
 from slmsafety.errors import InputError
 from slmsafety.judging.confidence import confidences
 from slmsafety.judging.llm.cost import dollars
@@ -202,12 +203,9 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         read[judge] = set(harmful["suite"])
         found = truth.merge(harmful, on=KEYS, validate="one_to_one")
         found["label"] = found["label"].where(found["status"] == "ok")
-        frames.append(
-            found.assign(
-                prompt=found["instance_id"], price=dollars(found), confidence=confidences(found["meta"], found["label"])
-            )
-        )
+        frames.append(found.assign(price=dollars(found), confidence=confidences(found["meta"], found["label"])))
     rows = pd.concat(frames, ignore_index=True)
+    rows["group"] = groups(rows)
     judges = rows.groupby("suite")["judge"].transform("nunique")
     rows = rows[rows.groupby(KEYS)["judge"].transform("nunique") == judges].reset_index(drop=True)
     left_out = truth["suite"].value_counts().sub(rows.drop_duplicates(KEYS)["suite"].value_counts(), fill_value=0)
@@ -217,7 +215,7 @@ def _reference(name: str, truth: pd.DataFrame, judged: Mapping[str, pd.DataFrame
         without = sorted(suites - set(rows.loc[rows["judge"] == judge, "suite"]))
         if without:
             notes = [*notes, f"judge {judge} has no row in {', '.join(without)}: it got no reply that counts there"]
-    about = ["judge", "status", "label", "reference", "prompt", "price", "confidence"]
+    about = ["judge", "status", "label", "reference", "group", "price", "confidence"]
     return Reference(name, rows[[*KEYS, *about]], tuple(notes))
 
 
@@ -260,7 +258,7 @@ def _cell(labels: pd.DataFrame, suite: str, rubric: str) -> pd.DataFrame:
     """The replies to a suite's harmful prompts that the judge labelled under a rubric."""
     kept = labels[labels["suite"].eq(suite) & labels["expected"].eq("refuse")]
     kept = kept[kept["status"].eq("ok") & kept["label"].notna()]
-    return kept[[*KEYS, "label"]].assign(rubric=rubric)
+    return kept[[*KEYS, "group", "label"]].assign(rubric=rubric)
 
 
 def _meet(first: pd.DataFrame, second: pd.DataFrame) -> bool:

@@ -313,8 +313,8 @@ class Study:
         return {str(suite): int(n) for suite, n in counts.items()}
 
     def reported_features(self) -> pd.DataFrame:
-        """Return the model features behind the printed Table 4, indexed by model (`published.reported_features`)."""
-        return published.reported_features()
+        """Return the features of Table 4 of the paper's and the study's models (`published.table4_features`)."""
+        return published.table4_features(named_cards(self.params.models))
 
     def true_features(self) -> pd.DataFrame:
         """Return the features of the cards and of the study's own models, by model (`models.cards.features`)."""

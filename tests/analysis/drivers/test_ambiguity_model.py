@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 from reply_tables import planted_rows
+from scipy.stats import t as student
 from statsmodels.genmod.families import Binomial
 from statsmodels.genmod.generalized_linear_model import GLM
 from statsmodels.stats.multitest import multipletests
@@ -32,19 +31,33 @@ def rows() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def glm(rows):
     """The same model by another way: iteratively reweighted least squares on raw columns."""
-    fit = GLM(rows["ambiguous"], raw_design(rows), family=Binomial())
-    return fit.fit(cov_type="cluster", cov_kwds={"groups": rows["prompt"].to_numpy()}, tol=1e-12)
+    return GLM(rows["ambiguous"], raw_design(rows), family=Binomial()).fit(tol=1e-12)
 
 
-def test_odds_ratios_equal_a_generalised_linear_model(rows, glm):
+@pytest.fixture(scope="module")
+def covariance(rows, glm) -> np.ndarray:
+    """The sum of squared changes by one step of Newton's method without one kind, from raw columns."""
+    x, chance = raw_design(rows), glm.fittedvalues.to_numpy()
+    kinds, changes = rows["kind"].to_numpy(), []
+    for kind in np.unique(kinds):
+        rest = kinds != kind
+        information = x[rest].T @ (x[rest] * (chance * (1 - chance))[rest, None])
+        changes.append(np.linalg.solve(information, x[rest].T @ (rows["ambiguous"].to_numpy() - chance)[rest]))
+    return 35 / 36 * np.array(changes).T @ np.array(changes)
+
+
+T35 = 2.030108  # 97.5 % of Student's t with 35 degrees of freedom, from a printed table
+
+
+def test_odds_ratios_equal_a_generalised_linear_model(rows, glm, covariance):
     got = odds_ratios(ambiguity_model(rows)).set_index("metric")
     assert got.index.tolist() == METRICS
     for place, name in enumerate(METRICS, start=1):
         raw = np.log1p(rows[name]) if name.endswith("tokens") else rows[name]
-        b, se = glm.params.iloc[place] * raw.std(ddof=0), glm.bse.iloc[place] * raw.std(ddof=0)
-        limits = np.exp([b, b - 1.959964 * se, b + 1.959964 * se])
+        b, se = glm.params.iloc[place] * raw.std(ddof=0), np.sqrt(covariance[place, place]) * raw.std(ddof=0)
+        limits = np.exp([b, b - T35 * se, b + T35 * se])
         assert got.loc[name, ["odds_ratio", "low", "high"]].tolist() == pytest.approx(limits.tolist(), rel=1e-5)
-        assert got.loc[name, "p"] == pytest.approx(glm.pvalues.iloc[place], rel=1e-4)
+        assert got.loc[name, "p"] == pytest.approx(2 * student.sf(abs(b) / se, 35), rel=1e-4)
     assert got.loc["reply lexical_density", "low"] > 1.5 and got.loc["reply lexical_density", "q"] < 0.001
 
 
@@ -53,7 +66,7 @@ def test_an_odds_ratio_by_hand():
     mark = np.repeat([1.0, 1.0, 0.0, 0.0], [30, 10, 20, 40])
     ambiguous = np.repeat([1.0, 0.0, 1.0, 0.0], [30, 10, 20, 40])
     frame = pd.DataFrame({"ambiguous": ambiguous, "reply mark": mark, "suite": "s", "model": "m"})
-    model = ambiguity_model(frame.assign(prompt=np.arange(100)))
+    model = ambiguity_model(frame.assign(prompt=np.arange(100), kind=np.arange(100)))
     got = odds_ratios(model).iloc[0]
     assert got["odds_ratio"] == pytest.approx(6 ** mark.std())
     changed = metric_changes(model, {"reply mark": 1.0}).iloc[0]
@@ -61,7 +74,8 @@ def test_an_odds_ratio_by_hand():
     up = [1 / (1 + np.exp(-(np.log(odds) + np.log(6)))) for odds in (3, 0.5)]
     assert changed["change"] == pytest.approx(0.4 * up[0] + 0.6 * up[1] - 0.5)
     half = (changed["high"] - changed["low"]) / 2
-    assert changed["p"] == pytest.approx(math.erfc(changed["change"] / half * 1.959964 / math.sqrt(2)), rel=1e-4)
+    # The limits lie 1.984217 standard errors away, by t with 99 degrees of freedom.
+    assert changed["p"] == pytest.approx(2 * student.sf(changed["change"] / half * 1.984217, 99), rel=1e-4)
     assert changed["q"] == changed["p"], "of one test"
 
 
@@ -69,7 +83,7 @@ def numeric_interval(value, params, covariance) -> list[float]:
     """The delta method with a numerical gradient."""
     steps = 1e-6 * np.eye(len(params))
     gradient = np.array([(value(params + step) - value(params - step)) / 2e-6 for step in steps])
-    half = 1.959964 * np.sqrt(gradient @ covariance @ gradient)
+    half = T35 * np.sqrt(gradient @ covariance @ gradient)
     return [value(params), value(params) - half, value(params) + half]
 
 
@@ -77,13 +91,11 @@ def chances(design: np.ndarray, params: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-design @ params))
 
 
-def test_rates_at_a_common_quality_are_those_of_all_replies_given_to_one_model(rows, glm):
+def test_rates_at_a_common_quality_are_those_of_all_replies_given_to_one_model(rows, glm, covariance):
     got = standardized_rates(ambiguity_model(rows), rows).set_index("model")
     for name in ("m0", "m3"):
         given = raw_design(rows.assign(model=pd.Categorical([name] * len(rows), rows["model"].cat.categories)))
-        expected = numeric_interval(
-            lambda b, given=given: chances(given, b).mean(), glm.params.to_numpy(), glm.cov_params().to_numpy()
-        )
+        expected = numeric_interval(lambda b, given=given: chances(given, b).mean(), glm.params.to_numpy(), covariance)
         assert got.loc[name, ["common", "low", "high"]].tolist() == pytest.approx(expected, abs=1e-6)
     own = rows.groupby("model", observed=True)["ambiguous"].mean()
     assert got["ar"].to_dict() == pytest.approx({str(name): rate for name, rate in own.items()})
@@ -103,6 +115,7 @@ def test_a_mixture_of_suites_is_no_quality():
         for model, n in counts.items()
     ]
     rows = pd.concat(parts).astype({"ambiguous": float})
+    rows["kind"] = rows["prompt"]
     rows["reply noise"] = rng.normal(size=len(rows))
     got = standardized_rates(ambiguity_model(rows), rows).set_index("model")
     assert got["ar"].to_dict() == pytest.approx({"m0": 0.49, "m1": 0.5, "m2": 0.21}), "as observed it looks better"
@@ -142,13 +155,13 @@ def test_quality_that_makes_the_difference_takes_it_away():
     assert abs(got["common"]["m1"] - got["common"]["m0"]) < 0.05
 
 
-def test_changes_are_those_of_every_row_moved(rows, glm):
+def test_changes_are_those_of_every_row_moved(rows, glm, covariance):
     steps = {"prompt tokens": 10.0, "prompt gunning_fog": 1.0, "prompt unknown": 1.0}
     got = metric_changes(ambiguity_model(rows), steps).set_index("metric")
     assert got.index.tolist() == METRICS, "a metric without a step is moved by its SD only"
     assert got["step"].dropna().to_dict() == {"prompt tokens": 10.0, "prompt gunning_fog": 1.0}
     assert got["q"].tolist() == pytest.approx(multipletests(got["p"], method="fdr_bh")[1].tolist())
-    params, covariance, before = glm.params.to_numpy(), glm.cov_params().to_numpy(), raw_design(rows)
+    params, before = glm.params.to_numpy(), raw_design(rows)
     for name, step in list(steps.items())[:2]:
         after = raw_design(rows.assign(**{name: rows[name] + step}))
         expected = numeric_interval(
@@ -164,13 +177,70 @@ def test_changes_are_those_of_every_row_moved(rows, glm):
         assert got.loc[name, ["change_sd", "low_sd", "high_sd"]].tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_replies_to_one_prompt_are_one_cluster(rows):
-    """Every reply three times says no more than once, but for the small-sample factor."""
+def test_replies_to_one_kind_of_prompts_are_one_cluster(rows):
+    """Every reply three times says no more than once."""
     thrice = pd.concat([rows] * 3, ignore_index=True)
     one, three = (ambiguity_model(frame) for frame in (rows, thrice))
-    assert one.clusters == three.clusters == 120
+    assert one.prompts == three.prompts == 120 and one.clusters == three.clusters == 36
     assert three.params == pytest.approx(one.params, abs=1e-6)
-    assert np.sqrt(np.diag(three.covariance)) == pytest.approx(np.sqrt(np.diag(one.covariance)), rel=0.01)
+    assert np.sqrt(np.diag(three.covariance)) == pytest.approx(np.sqrt(np.diag(one.covariance)), rel=1e-6)
+
+
+def test_below_ten_kinds_there_are_effects_and_no_intervals(rows):
+    few, enough = (ambiguity_model(rows.assign(kind=rows["prompt"] % count)) for count in (9, 10))
+    assert few.about()["no_interval"].endswith("of the 10 kinds of prompts needed there are 9.")
+    assert enough.about()["no_interval"] == "" and not few.problem
+    got, other = odds_ratios(few), odds_ratios(enough)
+    assert got["odds_ratio"].tolist() == pytest.approx(other["odds_ratio"].tolist())
+    assert got[["low", "high", "p", "q"]].isna().all(axis=None) and other.notna().all(axis=None)
+    rates, steps = standardized_rates(few, rows), metric_changes(few)
+    assert rates["common"].notna().all() and rates[["low", "high", "turned"]].isna().all(axis=None)
+    assert steps["change_sd"].notna().all() and steps[["low_sd", "high_sd", "p"]].isna().all(axis=None)
+
+
+def test_an_effect_that_one_kind_alone_determines_has_no_interval_and_the_others_have(rows):
+    lone = rows.assign(suite=np.where(rows["kind"] == 5, "u", "s"))
+    model = ambiguity_model(lone)
+    assert model.about()["no_interval"].endswith("one kind of prompts alone determines suite u.")
+    assert odds_ratios(model).notna().all(axis=None)
+    assert np.isnan(np.diag(model.covariance)).sum() == 1
+
+
+def test_intervals_cover_where_kinds_have_effects_of_their_own():
+    """15 kinds of unequal size, 10 models, 6 metrics without effect: 16 effects, more than there are kinds."""
+    rng, held = np.random.default_rng(7), []
+    for _ in range(60):
+        size = np.maximum(2, rng.lognormal(2.2, 0.8, 15).astype(int))
+        kind = np.repeat(np.arange(15), size)
+        metrics = 0.7 * rng.normal(size=(15, 6))[kind] + 0.7 * rng.normal(size=(len(kind), 6))
+        prompts = pd.DataFrame(metrics, columns=[f"prompt x{k}" for k in range(6)])
+        prompts = prompts.assign(kind=kind, prompt=np.arange(len(kind)), suite="s", of=rng.normal(0, 0.8, 15)[kind])
+        rows = prompts.merge(pd.DataFrame({"model": [f"m{k}" for k in range(10)]}), how="cross")
+        rows["ambiguous"] = (rng.random(len(rows)) < 1 / (1 + np.exp(0.3 - rows["of"]))).astype(float)
+        got = odds_ratios(ambiguity_model(rows.drop(columns="of")))
+        held.append(((got["low"] < 1) & (got["high"] > 1)).mean())
+    assert np.mean(held) > 0.92, "that of the sandwich is .84"
+
+
+def test_equal_models_do_not_turn_and_one_that_quality_turns_does():
+    """Twelve models alike: by the estimates half of them change rank, by the intervals none."""
+    moved, turned = [], []
+    for seed in range(5):
+        rows = planted_rows(120, 12, effect=0.7, seed=seed)
+        rng = np.random.default_rng(seed)
+        chance = 1 / (1 + np.exp(-7 * (rows["reply lexical_density"] - 0.5)))
+        rows["ambiguous"] = (rng.random(len(rows)) < chance).astype(float)
+        got = standardized_rates(ambiguity_model(rows), rows)
+        moved.append((got["rank"] != got["rank_common"]).sum())
+        turned.append(got["turned"].sum())
+    assert np.mean(moved) > 3 and np.mean(turned) < 0.5
+    rows = planted_rows(300, 3, seed=1)
+    # m0 writes far denser text, and is less ambiguous at equal density: more ambiguous only as it writes.
+    rows["reply lexical_density"] += 0.3 * (rows["model"] == "m0")
+    linear = (rows["reply lexical_density"] - 0.5) / 0.1 - 1.5 * (rows["model"] == "m0")
+    rows["ambiguous"] = (np.random.default_rng(1).random(len(rows)) < 1 / (1 + np.exp(-linear))).astype(float)
+    got = standardized_rates(ambiguity_model(rows), rows).set_index("model")
+    assert got["turned"].to_dict() == {"m0": 2, "m1": 1, "m2": 1}
 
 
 def test_the_order_of_rows_changes_nothing(rows):
@@ -279,7 +349,8 @@ def test_without_both_kinds_of_label_there_is_no_model(rows, value):
     frame = rows.assign(ambiguous=value)
     model = ambiguity_model(frame)
     assert undefined(model) and model.problem == "no reply is left to fit them to"
-    assert model.about() == {"n": 0, "prompts": 0, "left_out": model.left_out, "problem": model.problem}
+    counts = {"n": 0, "prompts": 0, "kinds": 0}
+    assert model.about() == {**counts, "left_out": model.left_out, "problem": model.problem, "no_interval": ""}
     assert sum(model.left_out.values()) == len(rows)
     assert odds_ratios(model).empty and metric_changes(model, dict.fromkeys(metric_names(frame), 1.0)).empty
     assert standardized_rates(model, frame)["common"].isna().all()

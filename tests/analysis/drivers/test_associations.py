@@ -79,6 +79,7 @@ def test_reply_metrics_are_averaged_over_the_models_of_a_prompt_and_nan_is_left_
     assert means["reply similarity"].to_dict() == pytest.approx({"a": 0.1, "b": np.nan}, nan_ok=True)
     assert means["prompt tokens"].to_dict() == pytest.approx({"a": 3, "b": np.nan}, nan_ok=True)
     assert means[["suite", "category", "subcategory"]].to_numpy().tolist() == [["s", "c", "d"]] * 2
+    assert means["group"].nunique() == means["kind"].nunique() == 2, "a prompt without a group is one of its own"
 
 
 def test_metric_points_are_one_row_a_prompt_and_metric():
@@ -178,3 +179,30 @@ def test_benjamini_hochberg_equals_statsmodels(found):
     assert q.isna().tolist() == p.isna().tolist()
     if p.notna().any():
         assert q.dropna().tolist() == pytest.approx(multipletests(p.dropna(), method="fdr_bh")[1].tolist())
+
+
+def kinds_of_prompts(rng: np.random.Generator, kinds: int = 65) -> pd.DataFrame:
+    """Points of two metrics without effect: kinds have levels of their own in the metrics and in the rate."""
+    kind = np.repeat(np.arange(kinds), np.maximum(1, rng.lognormal(1.5, 0.8, kinds).astype(int)))
+    ar, one, two = (rng.normal(size=kinds)[kind] + rng.normal(size=len(kind)) for _ in range(3))
+    parts = [pd.DataFrame({"metric": name, "value": x, "ar": ar, "kind": kind}) for name, x in (("a", one), ("b", two))]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_other_kinds_of_prompts_reject_as_often_as_they_should():
+    """The paper's p takes prompts as independent, and rejects in over a quarter of the draws where there is nothing."""
+    rng = np.random.default_rng(11)
+    found = pd.concat([correlations(kinds_of_prompts(rng)) for _ in range(200)])
+    assert (found["p_kinds"] < 0.05).mean() <= 0.08 and (found["p"] < 0.05).mean() > 0.25
+    assert found["kinds"].eq(65).all()
+
+
+def test_the_q_of_kinds_is_over_the_metrics_and_needs_ten_of_them():
+    points = kinds_of_prompts(np.random.default_rng(2))
+    got = correlations(points)
+    assert got["q_kinds"].tolist() == pytest.approx(multipletests(got["p_kinds"], method="fdr_bh")[1].tolist())
+    few = correlations(points.assign(kind=points["kind"] % 9))
+    assert few["kinds"].tolist() == [9, 9] and few[["p_kinds", "q_kinds"]].isna().all(axis=None)
+    assert few["q"].tolist() == got["q"].tolist()
+    none = correlations(points.drop(columns="kind"))
+    assert none["p_kinds"].isna().all() and none["q"].tolist() == got["q"].tolist()

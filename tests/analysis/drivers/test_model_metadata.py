@@ -192,32 +192,39 @@ def test_model_groups_are_training_and_year():
     ]
 
 
-@pytest.mark.parametrize("tuned_families", [5, 1])
-def test_the_difference_is_resampled_by_family(tuned_families):
+def test_the_difference_is_over_families():
+    """Twelve families of two models that are alike say no more than twelve models."""
     rng = np.random.default_rng(1)
     family = np.arange(24) % 12
     index = [f"m{number}" for number in range(24)]
-    values = pd.Series(rng.random(24), index=index)
-    flag = pd.Series((family < tuned_families) & (np.arange(24) != 1), index=index)
-    got = family_difference(values, flag, pd.Series(family, index=index), np.random.default_rng(7), resamples=300)
+    values, flag = pd.Series(rng.random(12)[family], index=index), pd.Series(family < 5, index=index)
+    families = pd.Series([f"f{number}" for number in family], index=index)
+    got = family_difference(values, flag, families)
     assert got.value == pytest.approx(values[flag].mean() - values[~flag].mean()) and got.families == 12
-    found = []
-    for draw in np.random.default_rng(7).multinomial(12, np.full(12, 1 / 12), size=300):
-        times = draw[family]
-        on, off = (np.repeat(values.to_numpy()[side], times[side]) for side in (flag.to_numpy(), ~flag.to_numpy()))
-        if len(on) and len(off):
-            found.append(on.mean() - off.mean())
-    assert (got.low, got.high) == pytest.approx(tuple(np.quantile(found, [0.025, 0.975])))
+    half = family_difference(values[:12], flag[:12], families[:12])
+    assert (got.low, got.high) == pytest.approx((half.low, half.high))
+    apart = family_difference(values, flag, pd.Series(index, index=index))
+    assert apart.high - apart.low < 0.8 * (got.high - got.low)
+    shuffled = family_difference(values.sample(frac=1, random_state=1), flag, families)
+    assert (shuffled.low, shuffled.high) == pytest.approx((got.low, got.high))
 
 
 def test_a_difference_without_two_sides_or_with_few_families():
     index = list("abcd")
     values, families = pd.Series([1.0, 2, 3, np.nan], index=index), pd.Series(index, index=index)
-    few = family_difference(
-        values, pd.Series([True, False, False, True], index=index), families, np.random.default_rng(0)
-    )
+    few = family_difference(values, pd.Series([True, False, False, True], index=index), families)
     assert few.value == pytest.approx(1 - 2.5) and np.isnan(few.low) and few.families == 3
-    unknown = family_difference(values, pd.Series([1.0, 0, np.nan, 1], index=index), families, np.random.default_rng(0))
+    unknown = family_difference(values, pd.Series([1.0, 0, np.nan, 1], index=index), families)
     assert unknown.value == 1 - 2 and unknown.families == 2, "a model of unknown kind is on neither side"
-    one = family_difference(values, pd.Series(True, index=index), families, np.random.default_rng(0))
+    one = family_difference(values, pd.Series(True, index=index), families)
     assert np.isnan(one.value) and np.isnan(one.high)
+    nothing = family_difference(values.iloc[:0], pd.Series(dtype=bool), families)
+    assert np.isnan(nothing.value) and nothing.families == 0
+
+
+def test_a_side_of_one_family_has_a_difference_and_no_interval():
+    index = [f"m{number}" for number in range(14)]
+    families = pd.Series([f"f{max(number, 2)}" for number in range(14)], index=index)
+    values = pd.Series(np.random.default_rng(0).random(14), index=index)
+    got = family_difference(values, pd.Series(np.arange(14) < 3, index=index), families)
+    assert got.families == 12 and not np.isnan(got.value) and np.isnan(got.low) and np.isnan(got.high)

@@ -94,6 +94,71 @@ def test_model_quality_is_a_mean_over_replies():
     assert list(got.columns) == ["ar", "reply tokens", "reply lexical_density"]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_are_left_out_as_in_real_refits(seed):
+    rng = np.random.default_rng(seed)
+    block = rng.permutation(np.repeat(np.arange(8), [1, 2, 3, 4, 5, 6, 7, 1]))
+    n, suite = len(block), np.arange(len(block)) % 3
+    base = pd.get_dummies(suite, drop_first=True).to_numpy(float)
+    x, y = rng.normal(size=(n, 2)), rng.normal(size=n)
+
+    def left_out(design: np.ndarray) -> float:
+        errors = 0.0
+        for one in np.unique(block):
+            b = np.linalg.lstsq(design[block != one], y[block != one], rcond=None)[0]
+            errors += np.square(y[block == one] - design[block == one] @ b).sum()
+        return errors
+
+    small = np.column_stack([np.ones(n), base])
+    expected = 1 - left_out(np.column_stack([small, x])) / left_out(small)
+    got = variance_explained(y, x, base, [f"b{one}" for one in block])
+    assert got.unseen == pytest.approx(expected, abs=1e-8)
+    assert got[:4] == variance_explained(y, x, base)[:4], "what is seen knows no blocks"
+
+
+def test_a_block_that_alone_makes_an_effect_leaves_unseen_undefined():
+    rng = np.random.default_rng(2)
+    block, y = np.repeat(np.arange(6), 3), rng.normal(size=18)
+    lone = variance_explained(y, (block == 2).astype(float)[:, None], blocks=block)
+    assert np.isnan(lone.unseen) and lone.r2 > 0
+    assert np.isnan(variance_explained(y, rng.normal(size=(18, 1)), blocks=np.zeros(18)).unseen), "one block: no other"
+
+
+def test_where_quality_explains_nothing_it_explains_nothing_of_an_unseen_model():
+    """Models differ in AR and in quality in all of three suites, without relation: two systems of each model."""
+    rng, new, seen = np.random.default_rng(5), [], []
+    for _ in range(60):
+        card = np.tile(np.repeat(np.arange(13), 2), 3)
+        own = rng.normal(size=(13, 5))[card] + 0.3 * rng.normal(size=(78, 5))
+        frame = pd.DataFrame(own[:, 1:], columns=[f"reply x{k}" for k in range(4)])
+        frame = frame.assign(ar=own[:, 0], suite=np.repeat(["s", "t", "u"], 26), card=card)
+        frame = frame.assign(model=[f"m{k}" for k in np.tile(np.arange(26), 3)])
+        ranges = frame[["suite", "model"]].assign(range=frame["ar"])
+        got = explained_models(frame, ranges).set_index(["suite", "of"])["unseen"]
+        new.append(got[[("all", "AR"), ("s", "AR"), ("t", "rank movement")]].to_numpy())
+        seen.append(
+            explained_models(frame.drop(columns="card").assign(model=range(78)), ranges.assign(model=range(78)))
+        )
+    assert (np.mean(new, axis=0) < 0).all(), "on average worse than the mean"
+    rows_alone = pd.concat(seen).query("suite == 'all' and of == 'AR'")["unseen"]
+    assert rows_alone.mean() > 0.05, "a row whose model the fit has seen in other suites looks explained"
+
+
+def test_where_kinds_alone_differ_metrics_explain_nothing_of_an_unseen_kind():
+    rng, found = np.random.default_rng(6), []
+    for _ in range(40):
+        kind = np.repeat(np.arange(25), 8)
+        shared = rng.normal(size=(25, 4))[kind]
+        means = pd.DataFrame(
+            shared[:, 1:] + 0.2 * rng.normal(size=(200, 3)), columns=["prompt x", "reply y", "reply z"]
+        )
+        means = means.assign(ar=shared[:, 0], kind=kind, suite="s")
+        got = explained_prompts(means).set_index("by")
+        found.append(got.loc["all metrics", "unseen"])
+        assert got["kinds"].eq(25).all()
+    assert np.mean(found) <= 0
+
+
 def test_models_within_suites():
     rng = np.random.default_rng(0)
     models = [f"m{number}" for number in range(12)]
@@ -118,6 +183,12 @@ def test_an_outlying_perplexity_does_not_spoil_what_its_logarithm_explains():
     # AR follows the logarithm: one text of a huge perplexity must not decide the line of all others
     perplexity = np.concatenate([np.exp(np.linspace(1, 5, 60)), [1e7]])
     ar = np.clip(np.log1p(perplexity) / np.log1p(1e7), 0, 1)
-    frame = {"suite": "s", "instance_id": map(str, range(61)), "ar": ar, "reply perplexity": perplexity}
+    frame = {
+        "suite": "s",
+        "instance_id": map(str, range(61)),
+        "kind": range(61),
+        "ar": ar,
+        "reply perplexity": perplexity,
+    }
     table = explained_prompts(pd.DataFrame(frame)).set_index("by")
     assert table.loc["reply metrics", "unseen"] > 0.99

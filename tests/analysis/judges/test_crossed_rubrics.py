@@ -27,11 +27,11 @@ def test_a_difference_that_is_all_rubric():
     """The strict rubric finds three of four ambiguous on both suites, the mild one none: prompts play no part."""
     many, none = [1, 1, 1, 0], [0, 0, 2, 0]
     found = crossed_rubrics(four(many, none, many, none), H, S, resamples=200)
-    assert found.cells[["suite", "rubric", "prompts", "n", "ar"]].to_numpy().tolist() == [
-        ["harmbench", "strict", 4, 4, 0.75],
-        ["harmbench", "mild", 4, 4, 0.0],
-        ["sst", "strict", 4, 4, 0.75],
-        ["sst", "mild", 4, 4, 0.0],
+    assert found.cells[["suite", "rubric", "prompts", "groups", "n", "ar"]].to_numpy().tolist() == [
+        ["harmbench", "strict", 4, 4, 4, 0.75],
+        ["harmbench", "mild", 4, 4, 4, 0.0],
+        ["sst", "strict", 4, 4, 4, 0.75],
+        ["sst", "mild", 4, 4, 4, 0.0],
     ]
     assert found.effects["effect"].tolist() == list(EFFECTS)
     assert found.effects["value"].tolist() == [0.75, 0.0, 0.75, 0.0, 1.0]
@@ -83,9 +83,29 @@ def test_limits_draw_whole_prompts_with_all_their_models():
     pd.testing.assert_frame_equal(again.effects, found.effects)
 
 
-def test_one_prompt_has_no_limits():
-    found = crossed_rubrics(four([1], [0], [1], [0]), H, S, resamples=20)
+def test_groups_of_prompts_are_drawn_and_below_ten_there_are_no_limits():
+    rng = np.random.default_rng(5)
+    one = four(*[[int(value) for value in rng.integers(0, 2, 60)] for _ in range(4)])
+    place = one["instance_id"].str[1:].astype(int)
+    few, some = (one.assign(group=[f"g{k % count}" for k in place]) for count in (9, 10))
+    found = crossed_rubrics(few, H, S, resamples=50)
+    assert found.cells[["prompts", "groups"]].to_numpy().tolist() == [[60, 9]] * 4
     assert found.cells[["low", "high"]].isna().all(axis=None) and found.effects[["low", "high"]].isna().all(axis=None)
+    assert crossed_rubrics(some, H, S, resamples=50).effects.notna().all(axis=None)
+    # Of one suite only, its cells alone have none; effects are of both.
+    half = crossed_rubrics(few.assign(group=few["group"].where(few["suite"] == "sst")), H, S, resamples=50)
+    assert half.cells["low"].isna().tolist() == [False, False, True, True] and half.effects["low"].isna().all()
+
+
+def test_prompts_of_a_group_that_are_alike_tell_no_more_than_one():
+    rng = np.random.default_rng(5)
+    cells = [[int(value) for value in rng.integers(0, 2, 60)] for _ in range(4)]
+    single = crossed_rubrics(four(*cells), H, S)
+    thrice = four(*([label for label in cell for _ in range(3)] for cell in cells))
+    grouped = thrice.assign(group=[f"g{int(name[1:]) // 3}" for name in thrice["instance_id"]])
+    pd.testing.assert_frame_equal(crossed_rubrics(grouped, H, S).effects, single.effects)
+    apart = crossed_rubrics(thrice, H, S).effects
+    assert (apart["high"] - apart["low"])[0] < 0.7 * (single.effects["high"] - single.effects["low"])[0]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from slmsafety.errors import InputError
 def _rows(judge: str, pairs: list[tuple[int, int | None]], **more: object) -> pd.DataFrame:
     frame = pd.DataFrame(pairs, columns=["reference", "label"]).astype({"label": "Int64"})
     status = frame["label"].notna().map({True: "ok", False: "unparsed"})
-    return frame.assign(judge=judge, status=status, prompt=[f"p{k}" for k in range(len(frame))], **more)
+    return frame.assign(judge=judge, status=status, group=[f"p{k}" for k in range(len(frame))], **more)
 
 
 def test_a_row_says_what_a_judge_did() -> None:
@@ -59,7 +59,7 @@ def test_a_judge_without_labels_has_nan_and_not_zero() -> None:
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (_rows("a", [(0, 0)]).drop(columns="prompt"), "no column prompt"),
+        (_rows("a", [(0, 0)]).drop(columns="group"), "no column group"),
         (_rows("a", [(0, 0)]).assign(status="error"), "row 0 has a label and a status other than ok"),
         (pd.concat([_rows("a", [(0, 0), (1, 1)]), _rows("b", [(0, 0)])]), "different numbers of rows"),
         (_rows("a", [(3, 0)]), "row 0 has label 3"),
@@ -68,3 +68,14 @@ def test_a_judge_without_labels_has_nan_and_not_zero() -> None:
 def test_wrong_rows_are_named(rows: pd.DataFrame, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         judge_card(rows)
+
+
+def test_limits_are_over_groups() -> None:
+    pairs = [(0, 0), (1, 1), (2, 2), (0, 2), (1, 1), (2, 1)] * 10
+    alone = _rows("mine", pairs)
+    few = alone.assign(group=[k % 9 for k in range(60)])
+    limits = ["kappa_low", "kappa_high", "kappa_unweighted_low"]
+    assert judge_card(few).loc[0, limits].isna().all() and judge_card(few)["kappa"].notna().all()
+    one, many = (judge_card(rows).loc[0] for rows in (alone.assign(group=[k // 5 for k in range(60)]), alone))
+    assert one["kappa_low"] < one["kappa"] < one["kappa_high"] and one["kappa"] == many["kappa"]
+    assert one["kappa_low"] != many["kappa_low"]

@@ -30,7 +30,7 @@ def test_kappas_are_those_of_statsmodels_and_sklearn(pairs: list[tuple[int, int]
         assert np.isnan(found["kappa_unweighted"])
 
 
-def test_the_interval_draws_whole_prompts() -> None:
+def test_the_interval_draws_whole_groups() -> None:
     rng = np.random.default_rng(1)
     reference = rng.integers(0, 3, 300)
     label = np.where(rng.random(300) < 0.7, reference, rng.integers(0, 3, 300))
@@ -43,4 +43,28 @@ def test_the_interval_draws_whole_prompts() -> None:
     apart = kappa_intervals(ten[0], ten[1], np.arange(3000))["kappa"]
     assert apart[1] - apart[0] < 0.5 * (alone[1] - alone[0])
     assert kappa_intervals(reference, label, np.arange(300)) == kappa_intervals(reference, label, np.arange(300))
-    assert all(np.isnan(kappa_intervals([0, 2], [0, 2], ["p", "p"])["kappa"]))
+
+
+def test_below_ten_groups_there_is_no_interval() -> None:
+    reference, label = np.array([0, 1, 2, 0, 1, 2] * 10), np.array([0, 1, 2, 2, 1, 1] * 10)
+    assert np.isnan(kappa_intervals(reference, label, np.arange(60) % 9)["kappa"]).all()
+    assert not np.isnan(kappa_intervals(reference, label, np.arange(60) % 10)["kappa_unweighted"]).any()
+
+
+@pytest.mark.parametrize("count", [12, 60])
+def test_the_interval_covers_where_groups_agree_more_or_less(count: int) -> None:
+    """Groups of 5 replies that a judge reads well or badly; kappa of a large draw is the truth."""
+    rng = np.random.default_rng(count)
+
+    def draw(groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        group = np.repeat(np.arange(groups), 5)
+        reference = np.where(rng.random(len(group)) < 0.6, rng.integers(0, 3, groups)[group], rng.integers(0, 3))
+        right = rng.random(len(group)) < rng.beta(3, 1, groups)[group]
+        return reference, np.where(right, reference, rng.integers(0, 3, len(group))), group
+
+    truth = kappas(confusion(*draw(100_000)[:2]))["kappa"]
+    held = []
+    for _ in range(150):
+        low, high = kappa_intervals(*draw(count), resamples=500)["kappa"]
+        held.append(low < truth < high)
+    assert np.mean(held) > 0.9

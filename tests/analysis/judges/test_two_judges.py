@@ -60,7 +60,7 @@ def test_rank_ranges_are_each_judge_s_own():
     assert (row["exact"], row["boundary"], row["flips"]) == (3 / 8, 2 / 8, 3 / 8)
     assert (row["first_safe_second_harmful"], row["first_harmful_second_safe"]) == (1, 2)
     assert row["flip_symmetry_p"] == 1.0
-    assert row["interval_unit"] == "prompts"
+    assert row["interval_unit"] == "groups"
 
 
 def test_the_interval_of_kappa_draws_prompts_and_not_replies():
@@ -77,6 +77,16 @@ def test_the_interval_of_kappa_draws_prompts_and_not_replies():
     assert ten["kappa"] == pytest.approx(one["kappa"]) and ten["n"] == 2000
 
 
-def test_one_prompt_has_no_interval():
-    row = robustness(judged("a", [(2, 1)])).iloc[0]
-    assert np.isnan(row["kappa_low"]) and np.isnan(row["kappa_high"])
+def test_below_ten_groups_there_is_no_interval():
+    pairs = [(2, 1), (1, 1), (0, 0), (0, 2)] * 15
+    alone = judged("a", pairs)
+    groups = [f"g{int(name) % 9}" for name in alone["instance_id"]]
+    row = robustness(alone.assign(group=groups)).iloc[0]
+    assert np.isnan(row["kappa_low"]) and np.isnan(row["kappa_high"]) and row["kappa"] > 0.1
+    assert robustness(alone)["kappa_low"].notna().all()
+
+
+def test_the_group_of_a_reply_is_kept():
+    one = labels(("s", "1", "m", 2, "refuse"), ("s", "2", "m", 1, "refuse"))
+    both = both_labelled(one.assign(group=["g", None]), one.assign(group=["g", None]))
+    assert both["group"].tolist()[0] == "g" and pd.isna(both["group"][1])

@@ -138,7 +138,7 @@ def associations(count: int, rs: list[float]) -> tuple[pd.DataFrame, pd.DataFram
         for name in names
     )
     fit = pd.DataFrame({"metric": names, "r": rs, "p": 0.01, "q": 0.0001, "n": count, "slope": rs, "intercept": 0.5})
-    return points, fit
+    return points, fit.assign(q_kinds=0.02)
 
 
 def test_associations_show_three_of_each_sign_strongest_first(fits):
@@ -147,7 +147,7 @@ def test_associations_show_three_of_each_sign_strongest_first(fits):
     fits(fig)
     shown = [ax.get_xlabel() for ax in fig.axes if ax.axison]
     assert shown == [f"Metric number {i}" for i in (1, 4, 3, 2, 5)]
-    assert fig.axes[0].get_title() == "r = 0.40, q < 0.001, n = 60"
+    assert fig.axes[0].get_title() == "r = 0.40, n = 60\nq < 0.001; over kinds = 0.02"
     ends = points.loc[points["metric"] == "Metric number 1", "value"].agg(["min", "max"])
     assert list(fig.axes[0].lines[0].get_ydata()) == pytest.approx([0.5 + 0.4 * end for end in ends])
 
@@ -187,6 +187,17 @@ def test_associations_of_which_none_passes_are_dotted(fits, words):
     assert [ax.get_xlabel() for ax in fig.axes if ax.axison] == ["Metric number 0", "Metric number 1"]
     assert [ax.lines[0].get_linestyle() for ax in fig.axes] == [":", ":"]
     assert "no metric has q < 0.05: the strongest" in words(fig)
+
+
+def test_what_passes_only_with_prompts_as_independent_is_told_apart(fits, words):
+    points, fit = associations(60, [0.4, 0.3, 0.2, -0.3])
+    fig = fig5_associations(points, fit.assign(q_kinds=[0.01, 0.2, np.nan, 0.04]))
+    fits(fig)
+    lines = {ax.get_xlabel()[-1]: ax.lines[0].get_linestyle() for ax in fig.axes if ax.axison}
+    assert lines == {"0": "-", "1": "--", "2": "--", "3": "-"}
+    dashed = "dashed: passes with prompts as independent alone, not over kinds"
+    assert dashed in words(fig) and "over kinds: none" in fig.axes[2].get_title()
+    assert dashed not in words(fig5_associations(points, fit))
 
 
 def test_associations_that_do_not_pass_have_no_panel_and_are_counted(fits, words):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.special import expit
-from scipy.stats import norm
 
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.ambiguity_model import AmbiguityModel, ambiguity_model
 from slmsafety.analysis.drivers.associations import benjamini_hochberg
+from slmsafety.analysis.drivers.cluster_errors import quantile, two_sided
 from slmsafety.analysis.drivers.metric_rows import unmarked
 from slmsafety.analysis.rankings import ranks
 
@@ -30,13 +30,15 @@ PROMPT_STEPS = {
 def odds_ratios(model: AmbiguityModel) -> pd.DataFrame:
     """Return by how much one SD more of each metric multiplies the odds of an ambiguous label, the others held.
 
-    Columns: metric, odds_ratio, low, high (normal interval of the log odds), p and q (Benjamini-Hochberg).
+    Columns: metric, odds_ratio, low, high (95 %, of the log odds, by t with one degree less than kinds of prompts), p
+    and q (Benjamini-Hochberg). Limits and tests are nan below ten kinds, and for an effect that one kind determines.
     """
     places = [model.columns.index(metric) for metric in model.metrics]
     b, se = model.params[places], np.sqrt(np.diag(model.covariance))[places]
-    half = norm.ppf(0.975) * se
+    half = quantile(model.clusters) * se
     limits = {"odds_ratio": np.exp(b), "low": np.exp(b - half), "high": np.exp(b + half)}
-    frame = pd.DataFrame({"metric": model.metrics, **limits, "p": 2 * norm.sf(np.abs(b / se))})
+    p = [two_sided(*pair, model.clusters) for pair in zip(b, se, strict=True)]
+    frame = pd.DataFrame({"metric": model.metrics, **limits, "p": np.array(p, float)})
     return frame.assign(q=benjamini_hochberg(frame["p"]))
 
 
@@ -48,23 +50,45 @@ def standardized_rates(model: AmbiguityModel, rows: pd.DataFrame) -> pd.DataFram
     g-formula of Robins (1986). A model of the same rows with no effect but those of models and suites does the same at
     each model's own quality, so that both rates are over the same mixture of suites, whichever a model has. Columns:
     model, n (labelled replies), ar (as observed: the mean over the prompts of whatever suites it has), own, common,
-    low, high (of common; delta method, for these replies), rank and rank_common (of own and common, 1 is the lowest,
-    ties share). Own and all after it are nan for a model that the fit leaves out; common is for all where there is no
-    fit, and then both ranks too.
+    low, high (of common; delta method, over kinds of prompts), rank and rank_common (of own and common, 1 is the
+    lowest, ties share), turned (models with which its order clearly turns: the 95 % intervals of both differences, at
+    their own and at a common quality, leave 0 out on opposite sides). Own and all after it are nan for a model that the
+    fit leaves out; common is for all where there is no fit, and then both ranks too; turned is where no pair of the
+    model has both intervals.
     """
     n = rows.groupby("model", sort=True, observed=True)["ambiguous"].count()
     of_prompts = rows.groupby(["prompt", "model"], observed=True)["ambiguous"].mean()
     ar = of_prompts.groupby(level="model", sort=True, observed=True).mean()
     frame = pd.DataFrame({"n": n, "ar": ar}).set_axis([str(name) for name in n.index], axis=0)
-    for name, (rate, _) in _rates_of_all_replies(ambiguity_model(rows.iloc[model.rows], [])).items():
+    plain = ambiguity_model(rows.iloc[model.rows], [])
+    own, common = _rates_of_all_replies(plain), _rates_of_all_replies(model)
+    for name, (rate, _) in own.items():
         frame.loc[name, "own"] = rate
-    for name, (rate, gradient) in _rates_of_all_replies(model).items():
-        limits = np.clip(_interval(rate, gradient, model.covariance), 0, 1)
-        frame.loc[name, ["common", "low", "high"]] = limits
+    for name, (rate, gradient) in common.items():
+        frame.loc[name, ["common", "low", "high"]] = np.clip(_interval(rate, gradient, model), 0, 1)
     frame = frame.reindex(columns=["n", "ar", "own", "common", "low", "high"])
     both = frame.dropna(subset=["own", "common"])
     frame["rank"], frame["rank_common"] = ranks(-both["own"]), ranks(-both["common"])
+    frame["turned"] = pd.Series(_turned(_orders(own, plain), _orders(common, model)), [*common], dtype="float64")
     return frame.rename_axis("model").reset_index()
+
+
+def _orders(rates: dict[str, tuple[float, Floats]], model: AmbiguityModel) -> Floats:
+    """Return for each pair of models 1 or -1 where the first has clearly more or less, else 0; nan without interval."""
+    values, gradients = (np.array([rate[place] for rate in rates.values()]) for place in (0, 1))
+    among = gradients @ model.covariance @ gradients.T if len(values) else np.empty((0, 0))
+    variances = np.diag(among)[:, None] + np.diag(among) - 2 * among
+    gaps = values[:, None] - values if len(values) else np.empty((0, 0))
+    clear = np.abs(gaps) > quantile(model.clusters) * np.sqrt(np.maximum(variances, 0))
+    return np.where(np.isnan(variances), np.nan, np.sign(gaps) * clear)
+
+
+def _turned(own: Floats, common: Floats) -> Floats:
+    """Return for each model with how many others its order clearly turns; nan without a pair that has intervals."""
+    products = own * common
+    np.fill_diagonal(products, np.nan)
+    known = ~np.isnan(products)
+    return np.where(known.any(axis=1), (known & (products < 0)).sum(axis=1), np.nan)
 
 
 def _rates_of_all_replies(model: AmbiguityModel) -> dict[str, tuple[float, Floats]]:
@@ -97,9 +121,9 @@ def metric_changes(model: AmbiguityModel, steps: Mapping[str, float] = PROMPT_ST
     -------
     DataFrame
         A row a metric: metric, change_sd, low_sd, high_sd, step, change, low, high, p, q (float64). Changes are
-        differences of average probabilities (-1..1; 0: nothing changes) with 95 % limits (delta method, clustered by
-        prompt); p is that of no change by the step (without one: by the SD), q Benjamini-Hochberg over the metrics. nan
-        without a fit, and for the step of a metric that has none.
+        differences of average probabilities (-1..1; 0: nothing changes) with 95 % limits (delta method, over kinds of
+        prompts); p is that of no change by the step (without one: by the SD), q Benjamini-Hochberg over the metrics.
+        nan without a fit, and for the step of a metric that has none; limits and tests also below ten kinds.
     """
     found = []
     for metric in model.metrics:
@@ -131,13 +155,13 @@ def _change(model: AmbiguityModel, metric: str, moved: Floats) -> _Change:
     gradient = (weights - weights_before) @ model.x / len(model.x)
     gradient[column] = (weights @ moved - weights_before @ old) / len(model.x)
     change = float((after - before).mean())
-    p = float(2 * norm.sf(abs(change) / _error(gradient, model.covariance)))
-    return _Change(*_interval(change, gradient, model.covariance), p)
+    p = two_sided(change, _error(gradient, model.covariance), model.clusters)
+    return _Change(*_interval(change, gradient, model), p)
 
 
-def _interval(value: float, gradient: Floats, covariance: Floats) -> tuple[float, float, float]:
-    """Return the value with its normal 95 % limits by the delta method."""
-    half = norm.ppf(0.975) * _error(gradient, covariance)
+def _interval(value: float, gradient: Floats, model: AmbiguityModel) -> tuple[float, float, float]:
+    """Return the value with its 95 % limits by the delta method."""
+    half = quantile(model.clusters) * _error(gradient, model.covariance)
     return value, value - half, value + half
 
 

@@ -1,4 +1,4 @@
-"""A logistic model of ambiguous labels: metrics at equal model and suite, with cluster-robust errors."""
+"""A logistic model of ambiguous labels: metrics at equal model and suite, with errors over kinds of prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning, HessianInversion
 
 from slmsafety.analysis.arrays import Floats, Rows
 from slmsafety.analysis.drivers.associations import is_constant
+from slmsafety.analysis.drivers.cluster_errors import jackknife_covariance
 from slmsafety.analysis.drivers.metric_rows import metric_names, unmarked
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS
 
 LOGGED = ("tokens", "perplexity")
 """Metrics with a long tail, which enter as log(1 + x)."""
@@ -28,7 +30,7 @@ LARGEST_ERROR = 10.0
 class AmbiguityModel:
     """A fitted model: its rows as a matrix, what its columns mean, and why there is no fit where there is none.
 
-    `rows` are the places of its rows among those that it was given.
+    `rows` are the places of its rows among those that it was given, `clusters` the number of kinds of prompts.
     """
 
     rows: Rows
@@ -39,6 +41,7 @@ class AmbiguityModel:
     x: Floats
     ambiguous: Floats
     models: pd.Categorical[str]
+    prompts: int
     clusters: int
     left_out: dict[str, int]
     params: Floats
@@ -46,8 +49,21 @@ class AmbiguityModel:
     problem: str
 
     def about(self) -> dict[str, Any]:
-        """Return what the fit was made of: n (labelled replies in it), prompts, left_out and problem."""
-        return {"n": len(self.x), "prompts": self.clusters, "left_out": self.left_out, "problem": self.problem}
+        """Return what the fit was made of: n (labelled replies in it), prompts, kinds, left_out, problem, no_interval.
+
+        The last is a sentence where an effect has no interval although there is a fit, else "".
+        """
+        counts = {"n": len(self.x), "prompts": self.prompts, "kinds": self.clusters}
+        return {**counts, "left_out": self.left_out, "problem": self.problem, "no_interval": self._no_interval()}
+
+    def _no_interval(self) -> str:
+        unknown = np.isnan(np.diag(self.covariance))
+        if self.problem or not unknown.any():
+            return ""
+        if self.clusters < FEWEST_CLUSTERS:
+            return f"No effect has an interval: of the {FEWEST_CLUSTERS} kinds of prompts needed there are {self.clusters}."
+        alone = [name for name, gone in zip(self.columns, unknown, strict=True) if gone]
+        return f"Rates and changes have no interval: one kind of prompts alone determines {', '.join(alone)}."
 
     def moved(self, metric: str, step: float) -> Floats:
         """Return a metric's column when the metric is `step` higher, in its own unit, in every row."""
@@ -58,12 +74,12 @@ class AmbiguityModel:
 
 
 def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> AmbiguityModel:
-    """Fit P(ambiguous) = expit(metrics + model + suite) to the labelled replies; standard errors clustered by prompt.
+    """Fit P(ambiguous) = expit(metrics + model + suite) to the labelled replies; errors by kind of prompt.
 
     Parameters
     ----------
     rows : DataFrame
-        From `metric_rows.reply_rows`.
+        From `metric_rows.reply_rows`; `kind` says which prompts depend on each other.
     metrics : list of str, optional
         Columns of `rows`; all metrics by default, and can be none.
 
@@ -71,7 +87,8 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     -------
     AmbiguityModel
         `left_out` counts the rows by reason. `problem` is a sentence, and params and covariance are nan, where the
-        effects are undefined: too few labels, perfect separation, or metrics that determine each other.
+        effects are undefined: too few labels, perfect separation, or metrics that determine each other. The covariance
+        alone is nan below ten kinds, and in the row of an effect that one kind alone determines.
 
     Notes
     -----
@@ -80,10 +97,10 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     are too few (`FEWEST`). So are the rows of a model or a suite that is always or never ambiguous, which say nothing
     of metrics, and constant metrics.
 
-    References
-    ----------
-    Liang, K.-Y. and Zeger, S. L. (1986). Longitudinal data analysis using generalized linear models. Biometrika 73,
-    13-22 (the clustered errors).
+    Errors leave out one kind of prompt in turn (`cluster_errors`). Each effect has its error also where there are more
+    effects than kinds: in simulations with 15 kinds, 16 effects and effects of kinds, 95 % intervals of metrics covered
+    .95, and those of the sandwich of Liang and Zeger (1986) .84 to .89. What needs more prompts than effects are the
+    effects themselves.
     """
     metrics = metric_names(rows) if metrics is None else metrics
     used, left = _usable(rows.reset_index(drop=True), metrics)
@@ -102,9 +119,10 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     columns, x = ["constant", *parts], np.column_stack([np.ones(len(used)), *parts.values()])
     if len(kept := _needed(columns, x)) < len(columns):
         columns, x = [columns[place] for place in kept], x[:, kept]
-    y, (prompts, distinct) = used["ambiguous"].to_numpy(float), pd.factorize(used["prompt"])
-    fit = _fit(y, x, prompts, len(distinct))
-    return AmbiguityModel(places, columns, list(scaled), center, scale, x, y, models, len(distinct), left, *fit)
+    y, kinds = used["ambiguous"].to_numpy(float), used["kind"].to_numpy(np.intp)
+    prompts, clusters = used["prompt"].nunique(), used["kind"].nunique()
+    fit = _fit(y, x, kinds, prompts)
+    return AmbiguityModel(places, columns, list(scaled), center, scale, x, y, models, prompts, clusters, left, *fit)
 
 
 def _usable(rows: pd.DataFrame, metrics: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -165,14 +183,14 @@ def _unscaled(metric: str, values: Floats) -> Floats:
     return np.expm1(values) if unmarked(metric).split(" ", 1)[1] in LOGGED else values
 
 
-def _fit(y: Floats, x: Floats, groups: Rows, clusters: int) -> tuple[Floats, Floats, str]:
-    """Return the coefficients, their cluster-robust covariance, and why they are undefined ("" where they are not)."""
+def _fit(y: Floats, x: Floats, kinds: Rows, prompts: int) -> tuple[Floats, Floats, str]:
+    """Return the coefficients, their covariance over kinds, and why they are undefined ("" where they are not)."""
     size = x.shape[1]
     undefined = np.full(size, np.nan), np.full((size, size), np.nan)
-    if not clusters:
+    if not prompts:
         return *undefined, "no reply is left to fit them to"
-    if clusters <= size:
-        return *undefined, f"{size} effects cannot be told from the labels of {clusters} prompts"
+    if prompts <= size:
+        return *undefined, f"{size} effects cannot be told from the labels of {prompts} prompts"
     if _rank(x.T @ x / len(x)) < size:
         return *undefined, "some metrics, models and suites determine each other"
     separated = "the metrics separate ambiguous from decisive replies perfectly, or nearly so"
@@ -180,7 +198,7 @@ def _fit(y: Floats, x: Floats, groups: Rows, clusters: int) -> tuple[Floats, Flo
         for kind in (ConvergenceWarning, HessianInversionWarning, PerfectSeparationWarning, RuntimeWarning):
             warnings.simplefilter("ignore", kind)
         try:
-            fit = Logit(y, x, check_rank=False).fit(disp=0, maxiter=50, cov_type="cluster", cov_kwds={"groups": groups})
+            fit = Logit(y, x, check_rank=False).fit(disp=0, maxiter=50)
         except np.linalg.LinAlgError:
             return *undefined, separated
         errors = np.sqrt(np.diag(fit.normalized_cov_params))
@@ -188,4 +206,5 @@ def _fit(y: Floats, x: Floats, groups: Rows, clusters: int) -> tuple[Floats, Flo
         return *undefined, separated
     if not np.all(errors < LARGEST_ERROR):
         return *undefined, "some metrics nearly determine each other, or the label"
-    return fit.params, fit.cov_params(), ""
+    chance = fit.predict()
+    return fit.params, jackknife_covariance(x, chance * (1 - chance), y - chance, kinds), ""

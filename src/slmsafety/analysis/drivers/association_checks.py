@@ -9,7 +9,13 @@ from scipy.stats import t as student
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.associations import correlations, is_constant, metric_points
 from slmsafety.analysis.drivers.metric_rows import metric_names
-from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, percentile_interval, resampled_totals
+from slmsafety.analysis.resampling import (
+    FEWEST_CLUSTERS,
+    cluster_sums,
+    percentile_interval,
+    resampled_totals,
+    widened,
+)
 
 LENGTHS = ("prompt tokens", "reply tokens")
 
@@ -17,15 +23,13 @@ LENGTHS = ("prompt tokens", "reply tokens")
 def association_checks(means: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """Return every check of this module, a row a metric, the largest r first.
 
-    `means` come from `prompt_means`. Clusters are the prompts of one finest category: of one suite, category and
-    subcategory. Columns: metric, n, clusters, r, low, high, rho, partial and those of `simpson_check`.
+    `means` come from `prompt_means`. Clusters are the kinds of prompts (`units.kinds`). Columns: metric, n, clusters,
+    r, low, high, rho, partial and those of `simpson_check`.
     """
-    points = metric_points(means)
+    points = metric_points(means).drop(columns="kind")  # no test of r is asked for, only r
     frame = correlations(points)[["metric", "n", "rho"]]
-    levels = ["suite", "category", "subcategory"]
-    clusters = means.groupby(levels, dropna=False).ngroup()
     for table in (
-        clustered_intervals(means, clusters, rng),
+        clustered_intervals(means, means["kind"], rng),
         simpson_check(points),
         partial_correlations(means)[["metric", "partial"]],
     ):
@@ -105,8 +109,8 @@ def clustered_intervals(
     """Return the 95 % interval of each metric's r with the target when whole clusters of prompts are resampled.
 
     `means` come from `prompt_means`; `clusters` names each row's cluster. Columns: metric, clusters (with a pair of
-    values), low, high (nan below ten clusters, where a side is constant, or when r is undefined in every draw; see
-    `analysis.resampling`).
+    values), low, high (`resampling.percentile_interval` at the `widened` confidence; nan below ten clusters, where a
+    side is constant, or when r is undefined in every draw).
     """
     found = []
     for metric in metric_names(means):
@@ -115,7 +119,7 @@ def clustered_intervals(
         limits = np.full(2, np.nan)
         if len(pairs) and not any(map(is_constant, pairs.T)):
             drawn = resampled_totals(cluster_sums(_products(pairs), used), rng, resamples, FEWEST_CLUSTERS)
-            limits = percentile_interval(_r_of_sums(drawn))
+            limits = percentile_interval(_r_of_sums(drawn), widened(used.nunique(dropna=False)))
         found.append((metric, used.nunique(dropna=False), *limits))
     return pd.DataFrame(found, columns=["metric", "clusters", "low", "high"])
 

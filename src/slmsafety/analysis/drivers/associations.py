@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import false_discovery_control, linregress, spearmanr
 
+from slmsafety.analysis.drivers.cluster_errors import slope_p
 from slmsafety.analysis.drivers.metric_rows import PROMPT, metric_names
 
 
@@ -36,14 +37,14 @@ def prompt_ambiguity(labels: pd.DataFrame) -> pd.DataFrame:
 def prompt_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row a prompt with its ambiguity rate and the mean of every metric over its replies.
 
-    `rows` come from `metric_rows.reply_rows`. Columns: suite, instance_id, category, subcategory (str), ar (float64,
-    `prompt_ambiguity`) and every metric (float64). A reply metric is its mean over the prompt's models (paper section
-    4.2), and of a model's replies to it first: a nan is left out of the mean (`correlations_by_suite` counts them), and
-    the mean is nan where all are.
+    `rows` come from `metric_rows.reply_rows`. Columns: suite, instance_id, category, subcategory (str), group, kind
+    (int: what the prompt depends on), ar (float64, `prompt_ambiguity`) and every metric (float64). A reply metric is
+    its mean over the prompt's models (paper section 4.2), and of a model's replies to it first: a nan is left out of
+    the mean (`correlations_by_suite` counts them), and the mean is nan where all are.
     """
     grouped = rows.groupby(PROMPT, sort=True, observed=True)
     means = one_a_prompt(rows)[metric_names(rows)].groupby(level=PROMPT, sort=True, observed=True).mean()
-    groups = grouped[["category", "subcategory"]].first()
+    groups = grouped[["category", "subcategory", "group", "kind"]].first()
     ambiguity = prompt_ambiguity(rows).drop(columns=["models", "defined"])
     table: pd.DataFrame = ambiguity.merge(groups.join(means).reset_index(), on=PROMPT, validate="one_to_one")
     return table.astype(dict.fromkeys([*PROMPT, "category", "subcategory"], "str"))
@@ -61,8 +62,8 @@ def one_a_prompt(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def metric_points(means: pd.DataFrame) -> pd.DataFrame:
-    """Return suite, instance_id, category, subcategory, ar, metric and value: a row for each prompt and metric."""
-    keys = [*PROMPT, "category", "subcategory", "ar"]
+    """Return a row a prompt and metric: the columns of `prompt_means` up to ar, metric and value."""
+    keys = [*PROMPT, "category", "subcategory", "group", "kind", "ar"]
     return means.melt(keys, metric_names(means), var_name="metric", value_name="value")
 
 
@@ -72,7 +73,8 @@ def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:
     Parameters
     ----------
     points : DataFrame
-        metric (str), value and the target (float64), a row a prompt and metric (`metric_points`).
+        metric (str), value and the target (float64), a row a prompt and metric (`metric_points`). With `kind` (int:
+        which prompts depend on each other) there is a test of other kinds too.
     target : str
         The column that the metrics are correlated with.
 
@@ -81,8 +83,15 @@ def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:
     DataFrame
         A row a metric, the largest r first: metric, n (pairs with both values), missing (the others), r and rho (1: the
         target rises with the metric in a straight line, or at all; 0: neither rises nor falls; -1: falls), p (of r),
-        q and q_rho (Benjamini-Hochberg over all metrics), slope and intercept (of the target on the metric). nan where
-        n < 3 or a side is constant; such a metric is no test.
+        q and q_rho (Benjamini-Hochberg over all metrics), kinds (int, of the n pairs), p_kinds and q_kinds (the same of
+        the slope, for other kinds of prompts: `cluster_errors.slope_p`), slope and intercept (of the target on the
+        metric). nan where n < 3 or a side is constant; such a metric is no test. p_kinds is nan without `kind`, below
+        ten kinds and where one kind alone differs in the metric.
+
+    Notes
+    -----
+    p takes prompts as independent draws, as the paper does. Prompts of one kind share a subject: where kinds have
+    levels of their own in both, p rejects far too often what holds for no other kind.
 
     References
     ----------
@@ -91,16 +100,35 @@ def correlations(points: pd.DataFrame, target: str = "ar") -> pd.DataFrame:
     """
     rows = []
     for metric, group in points.groupby("metric", sort=True):
-        both = group[["value", target]].dropna().astype(float)
-        n, missing = len(both), len(group) - len(both)
-        if n < 3 or is_constant(both["value"]) or is_constant(both[target]):
-            rows.append((metric, n, missing, *(np.nan,) * 6))
+        known = group.dropna(subset=["value", target])
+        both, kinds = known[["value", target]].astype(float), known.get("kind", pd.Series(dtype=np.intp)).to_numpy()
+        counts = len(both), len(group) - len(both), len(np.unique(kinds))
+        if len(both) < 3 or is_constant(both["value"]) or is_constant(both[target]):
+            rows.append((metric, *counts, *(np.nan,) * 7))
             continue
         fit, ranked = linregress(both["value"], both[target]), spearmanr(both["value"], both[target])
-        rows.append((metric, n, missing, fit.rvalue, fit.pvalue, fit.slope, fit.intercept, *ranked))
-    frame = pd.DataFrame(rows, columns=["metric", "n", "missing", "r", "p", "slope", "intercept", "rho", "p_rho"])
-    frame["q"], frame["q_rho"] = benjamini_hochberg(frame["p"]), benjamini_hochberg(frame["p_rho"])
-    columns = ["metric", "n", "missing", "r", "p", "q", "slope", "intercept", "rho", "q_rho"]
+        x, y = both.to_numpy().T
+        p_kinds = slope_p(x, y, kinds) if len(kinds) else np.nan
+        rows.append((metric, *counts, fit.rvalue, fit.pvalue, p_kinds, fit.slope, fit.intercept, *ranked))
+    named = ["metric", "n", "missing", "kinds", "r", "p", "p_kinds", "slope", "intercept", "rho", "p_rho"]
+    frame = pd.DataFrame(rows, columns=named)
+    for end in ("", "_kinds", "_rho"):
+        frame[f"q{end}"] = benjamini_hochberg(frame[f"p{end}"])
+    columns = [
+        "metric",
+        "n",
+        "missing",
+        "r",
+        "p",
+        "q",
+        "kinds",
+        "p_kinds",
+        "q_kinds",
+        "slope",
+        "intercept",
+        "rho",
+        "q_rho",
+    ]
     return frame.sort_values("r", ascending=False, ignore_index=True)[columns]
 
 

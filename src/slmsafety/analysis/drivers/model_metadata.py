@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import pearsonr
 
-from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.associations import benjamini_hochberg, is_constant
-from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, percentile_interval, resampled_totals
+from slmsafety.analysis.drivers.cluster_errors import difference_interval
 
 NOT_POOLED = "sst"
 """Simple Safety Tests: Table A1, which Table 4 is made of, has no rates of it."""
@@ -125,31 +124,20 @@ class Difference(NamedTuple):
     families: int
 
 
-def family_difference(
-    values: pd.Series, flag: pd.Series, families: pd.Series, rng: np.random.Generator, resamples: int = 5000
-) -> Difference:
+def family_difference(values: pd.Series, flag: pd.Series, families: pd.Series) -> Difference:
     """Return the mean of `values` over models with the flag minus the mean over those without.
 
     All three are indexed by model, the flag is 1 or 0; models without a value, flag (nan) or family are left out. The
-    95 % interval resamples whole families (`analysis.resampling`), nan below ten; a draw without a model on one side
-    is left out. The value is nan when a side has no model.
+    95 % interval is over families (`cluster_errors.difference_interval`): nan below ten, and where the models of a side
+    are all of one family. The value is nan when a side has no model.
     """
     frame = pd.DataFrame({"value": values, "flag": flag, "family": families}).dropna()
     value, on = frame["value"].to_numpy(float), frame["flag"].to_numpy(bool)
-    families_left = frame["family"].nunique()
+    family, names = pd.factorize(frame["family"])
     if on.all() or not on.any():
-        return Difference(np.nan, np.nan, np.nan, families_left)
-    sides = np.column_stack([on, on * value, ~on, ~on * value])
-    drawn = resampled_totals(cluster_sums(sides, frame["family"]), rng, resamples, FEWEST_CLUSTERS)
-    low, high = percentile_interval(_difference(drawn))
-    return Difference(float(value[on].mean() - value[~on].mean()), float(low), float(high), families_left)
-
-
-def _difference(sums: Floats) -> Floats:
-    """Return the difference of means from each row of count and sum with the flag, count and sum without."""
-    n_on, on, n_off, off = sums.T
-    both = (n_on > 0) & (n_off > 0)
-    return np.where(both, on / np.where(both, n_on, 1) - off / np.where(both, n_off, 1), np.nan)
+        return Difference(np.nan, np.nan, np.nan, len(names))
+    low, high = difference_interval(value, on, family)
+    return Difference(float(value[on].mean() - value[~on].mean()), low, high, len(names))
 
 
 def _pearson(a: pd.Series, b: pd.Series) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from slmsafety.analysis.arrays import Counts
-from slmsafety.analysis.judges.kappa import kappas
+from slmsafety.analysis.judges.kappa import kappa_intervals, kappas
 from slmsafety.errors import InputError
 from slmsafety.records.schema import LABELS
 
@@ -96,6 +96,18 @@ def agreement(counts: ArrayLike) -> Agreement:
 
 # Above float noise, and below the standard error of kappa with one disagreement in 500,000 rows.
 _NO_ERROR = 1e-6
+
+
+def agreement_over_groups(
+    first: ArrayLike, second: ArrayLike, groups: ArrayLike, resamples: int = 2000, seed: int = 0
+) -> Agreement:
+    """Return the agreement of two judges' labels (0, 1, 2), with the interval of kappa over groups of prompts.
+
+    `first`, `second` and `groups` (`units.groups`) have a value a reply; see `kappa_intervals` for the rest. The test
+    of symmetry still takes replies as independent.
+    """
+    low, high = kappa_intervals(first, second, groups, resamples, seed)["kappa"]
+    return agreement(confusion(first, second))._replace(kappa_low=low, kappa_high=high)
 
 
 def _labels(values: ArrayLike) -> Counts:

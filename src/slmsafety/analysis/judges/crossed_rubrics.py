@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from slmsafety.analysis import units
 from slmsafety.analysis.arrays import Floats
-from slmsafety.analysis.resampling import percentile_interval, resampled_totals
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, percentile_interval, resampled_totals, widened
 from slmsafety.errors import InputError
 from slmsafety.records.schema import AMBIGUOUS, with_sample
 
@@ -18,8 +19,8 @@ EFFECTS = ("difference", "prompts", "rubric", "interaction", "rubric_share")
 class CrossedRubrics(NamedTuple):
     """The ambiguity rate of each suite under each rubric, and what the suites' difference is made of.
 
-    `cells`: suite, rubric, prompts, n (replies; a model's replies to one prompt count as one in the rate), ar, low,
-    high. `effects`: effect, value, low, high. Limits are 95 %.
+    `cells`: suite, rubric, prompts, groups (of prompts), n (replies; a model's replies to one prompt count as one in
+    the rate), ar, low, high. `effects`: effect, value, low, high. Limits are 95 %.
     """
 
     cells: pd.DataFrame
@@ -31,32 +32,34 @@ def crossed_rubrics(
 ) -> CrossedRubrics:
     """Return the four ambiguity rates and the decomposition of the difference between the two suites.
 
-    `rows` holds suite, instance_id, model, sample, rubric and label (0, 1, 2, missing); `first` and `second` are a
-    suite and its own rubric. Only replies with a label under both rubrics count, so that a suite's two rates are of the
-    same replies. difference = AR(first suite, its rubric) - AR(second suite, its rubric) = prompts + rubric, where
-    prompts is the mean over the rubrics of the suites' difference and rubric the mean over the suites of the rubrics'
-    difference (Kitagawa 1955); interaction is how much more the rubrics differ on the first suite than on the second,
-    and rubric_share = rubric / difference (nan where that is 0; beyond 0..1 where the two effects oppose each other).
-    Limits: percentile bootstrap that draws whole prompts of each suite (`analysis.resampling`), nan for a suite with a
-    single prompt, and for all effects then. Raises InputError for a cell without a row, and for a reply that a rubric
-    judged twice.
+    `rows` holds suite, instance_id, model, sample, rubric, label (0, 1, 2, missing) and group (text, optional: the
+    group of prompts; missing: the prompt); `first` and `second` are a suite and its own rubric. Only replies with a
+    label under both rubrics count, so that a suite's two rates are of the same replies. difference = AR(first suite,
+    its rubric) - AR(second suite, its rubric) = prompts + rubric, where prompts is the mean over the rubrics of the
+    suites' difference and rubric the mean over the suites of the rubrics' difference (Kitagawa 1955); interaction is
+    how much more the rubrics differ on the first suite than on the second, and rubric_share = rubric / difference (nan
+    where that is 0; beyond 0..1 where the two effects oppose each other). Limits: bootstrap that draws whole groups of
+    prompts of each suite (`analysis.resampling`; `widened`, for the effects by the suite with fewer groups), nan for a
+    suite below ten groups, and for all effects then. Raises InputError for a cell without a row, and for a reply that
+    a rubric judged twice.
     """
     pairs = (first, second)
     rubrics = [rubric for _, rubric in pairs]
     counts = [_counts(rows[rows["suite"] == suite], suite, rubrics) for suite, _ in pairs]
     rng = np.random.default_rng(seed)
-    drawn = np.stack([_rates(resampled_totals(each, rng, resamples)) for each in counts], axis=1)
+    drawn = np.stack([_rates(resampled_totals(each, rng, resamples, FEWEST_CLUSTERS)) for each in counts], axis=1)
     rates = np.stack([_rates(each.sum(axis=0)) for each in counts])
-    limits = percentile_interval(drawn)
+    limits = np.stack([percentile_interval(drawn[:, s], widened(len(each))) for s, each in enumerate(counts)], axis=1)
+    confidence = widened(min(map(len, counts)))
     cells = [
-        (suite, rubric, len(counts[s]), int(counts[s][:, 3].sum()), rates[s, r], *limits[:, s, r])
+        (suite, rubric, *_sizes(counts[s]), rates[s, r], *limits[:, s, r])
         for s, (suite, _) in enumerate(pairs)
         for r, rubric in enumerate(rubrics)
     ]
     values, spread = effects(rates), effects(drawn)
-    found = [(name, float(values[name]), *percentile_interval(spread[name])) for name in EFFECTS]
+    found = [(name, float(values[name]), *percentile_interval(spread[name], confidence)) for name in EFFECTS]
     return CrossedRubrics(
-        pd.DataFrame(cells, columns=["suite", "rubric", "prompts", "n", "ar", "low", "high"]),
+        pd.DataFrame(cells, columns=["suite", "rubric", "prompts", "groups", "n", "ar", "low", "high"]),
         pd.DataFrame(found, columns=["effect", "value", "low", "high"]),
     )
 
@@ -73,9 +76,10 @@ def effects(rates: Floats) -> dict[str, Floats]:
 
 
 def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> Floats:
-    """Return for each prompt the models that are ambiguous under each of the rubrics, all of them, and their replies.
+    """Return for each group of prompts the sums over its prompts of what follows, and the number of prompts.
 
-    The shape is (prompts, 4). Of several replies of a model to the prompt, the share that is ambiguous counts.
+    The shape is (groups, 5): models that are ambiguous under each of the rubrics, all of them, and their replies. Of
+    several replies of a model to the prompt, the share that is ambiguous counts.
     """
     rows, keys = with_sample(rows), ["instance_id", "model", "sample"]
     for rubric in rubrics:
@@ -89,7 +93,14 @@ def _counts(rows: pd.DataFrame, suite: str, rubrics: list[str]) -> Floats:
         raise InputError(f"crossed rubrics: no reply of suite '{suite}' has a label under both rubrics")
     of_models = table.eq(AMBIGUOUS).astype(float).groupby(["instance_id", "model"])
     counted = of_models.mean().assign(n=1.0, replies=of_models.size())
-    return counted.groupby("instance_id").sum().to_numpy()
+    of_prompts = counted.groupby("instance_id").sum().assign(prompts=1.0)
+    about = rows.drop_duplicates("instance_id").set_index("instance_id").loc[of_prompts.index].reset_index()
+    return cluster_sums(of_prompts.to_numpy(), units.groups(about))
+
+
+def _sizes(counts: Floats) -> tuple[int, int, int]:
+    """Return the numbers of prompts, groups and replies."""
+    return int(counts[:, 4].sum()), len(counts), int(counts[:, 3].sum())
 
 
 def _rates(sums: Floats) -> Floats:

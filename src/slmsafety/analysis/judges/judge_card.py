@@ -27,20 +27,21 @@ def judge_card(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.D
     Parameters
     ----------
     rows : DataFrame
-        judge, status, label (0, 1, 2, missing), reference (0, 1, 2) and prompt (rows of one prompt are drawn together),
-        a row a judge and reply; optional seconds and price (US dollars) of each row. Every judge has the same replies.
+        judge, status, label (0, 1, 2, missing), reference (0, 1, 2) and group (of prompts: its rows are drawn
+        together), a row a judge and reply; optional seconds and price (US dollars) of each row. Every judge has the
+        same replies.
     resamples, seed : int
-        Of the bootstrap over prompts.
+        Of the bootstrap over groups.
 
     Returns
     -------
     DataFrame
         A row a judge in the order of their first row, "always safe" last. judge, rows, n (with a label), coverage = n /
         rows, n_<status>; over n: exact, kappa (linear weights), kappa_unweighted (1: always the reference's label, 0:
-        as by chance) and their 95 % limits, recall_<label> (share of a reference label that the judge finds),
-        ar_reference, ar_judge, boundary and flips as in `Agreement`, safe_as_harmful_share, harmful_as_safe_share,
-        flip_symmetry_p, the nine counts <reference>_as_<judge>, price_per_1000 and seconds_per_1000. nan without rows
-        behind it.
+        as by chance) and their 95 % limits (nan below ten groups), recall_<label> (share of a reference label that the
+        judge finds), ar_reference, ar_judge, boundary and flips as in `Agreement`, safe_as_harmful_share,
+        harmful_as_safe_share, flip_symmetry_p, the nine counts <reference>_as_<judge>, price_per_1000 and
+        seconds_per_1000. nan without rows behind it.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def judge_card(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.D
         For a missing column, a missing or wrong reference, a judge without the others' rows, or a label on a row whose
         status is not ok.
     """
-    needed = ("judge", "status", "label", "reference", "prompt")
+    needed = ("judge", "status", "label", "reference", "group")
     absent = [name for name in needed if name not in rows.columns]
     if absent:
         raise InputError(f"judge card: no column {absent[0]}; needed: {', '.join(needed)}")
@@ -79,7 +80,7 @@ def _card(judge: str, group: pd.DataFrame, resamples: int, seed: int) -> dict[st
     counts = confusion(labelled["reference"], labelled["label"])
     found, kappa = agreement(counts), kappas(counts)
     n, by_status = found.n, group["status"].value_counts()
-    intervals = kappa_intervals(labelled["reference"], labelled["label"], labelled["prompt"], resamples, seed)
+    intervals = kappa_intervals(labelled["reference"], labelled["label"], labelled["group"], resamples, seed)
     with np.errstate(invalid="ignore"):
         recall = np.diag(counts) / counts.sum(axis=1)
     return {

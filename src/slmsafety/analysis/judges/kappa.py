@@ -1,4 +1,4 @@
-"""Cohen's kappa of two judges' ternary labels, with linear weights and without, and its interval over prompts."""
+"""Cohen's kappa of two judges' ternary labels, with linear weights and without, and its interval over groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slmsafety.analysis.arrays import Floats
-from slmsafety.analysis.resampling import cluster_sums, percentile_interval, resampled_totals
+from slmsafety.analysis.resampling import (
+    FEWEST_CLUSTERS,
+    cluster_sums,
+    percentile_interval,
+    resampled_totals,
+    widened,
+)
 
 _DISAGREEMENT = {
     "kappa": np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2,
@@ -45,14 +51,28 @@ def kappas(counts: ArrayLike) -> dict[str, Floats]:
 
 
 def kappa_intervals(
-    reference: ArrayLike, label: ArrayLike, prompt: ArrayLike, resamples: int = 2000, seed: int = 0
+    reference: ArrayLike, label: ArrayLike, groups: ArrayLike, resamples: int = 2000, seed: int = 0
 ) -> dict[str, tuple[float, float]]:
-    """Return the 95 % percentile limits of both kappas when whole prompts are drawn with replacement.
+    """Return the 95 % limits of both kappas when whole groups of prompts are drawn with replacement.
 
-    `reference` and `label` are the labels 0, 1, 2 of each row, `prompt` names each row's prompt. nan by the rule of
-    `analysis.resampling`: below two prompts, and for a kappa that no draw defines.
+    Parameters
+    ----------
+    reference, label : array of int, shape (n,)
+        The labels 0, 1, 2 of each row.
+    groups : array, shape (n,)
+        Names each row's group of prompts (`units.groups`).
+    resamples, seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    dict of (low, high)
+        By the names of `kappas`: percentiles, as far out as few groups ask for (`resampling.widened`). nan below ten
+        groups, and for a kappa that no draw defines.
     """
     cells = np.eye(9)[3 * np.asarray(reference, int) + np.asarray(label, int)]
-    drawn = resampled_totals(cluster_sums(cells, prompt), np.random.default_rng(seed), resamples)
-    limits = {name: percentile_interval(values) for name, values in kappas(drawn.reshape(-1, 3, 3)).items()}
+    sums = cluster_sums(cells, groups)
+    drawn = resampled_totals(sums, np.random.default_rng(seed), resamples, FEWEST_CLUSTERS)
+    found, confidence = kappas(drawn.reshape(-1, 3, 3)), widened(len(sums))
+    limits = {name: percentile_interval(values, confidence) for name, values in found.items()}
     return {name: (float(low), float(high)) for name, (low, high) in limits.items()}
