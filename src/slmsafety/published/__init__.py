@@ -12,6 +12,7 @@ from slmsafety.published.tables import (
     robustness,
     sst_outcome,
     table_bytes,
+    with_ids,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "robustness",
     "sst_outcome",
     "table_bytes",
+    "with_ids",
 ]
