@@ -259,7 +259,7 @@ def test_a_size_trend_counts_rises_falls_and_level_steps():
     (row,) = size_trend(frame, np.random.default_rng(0), resamples=1).to_dict("records")
     assert [row[name] for name in ("steps", "rises", "falls", "level", "models", "families")] == [3, 1, 1, 1, 5, 2]
     assert row["mean_change"] == pytest.approx(0.1 / 3) and np.isnan(row["tau_low"])
-    # Sizes 1 2 3 4 1 and scores .3 .3 .5 .4 .2: 10 pairs, one tied in size and another in score, 7 agree and 1 does not.
+    # Sizes 1 2 3 4 1, scores .3 .3 .5 .4 .2: of 10 pairs one is tied in size, another in score; 7 agree and 1 does not.
     assert row["tau"] == pytest.approx((7 - 1) / 9)
 
 

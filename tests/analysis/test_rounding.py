@@ -6,8 +6,8 @@ from analysis_frames import outcome_frame, quick, suite_counts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slmsafety.analysis.rankings import ranks
 from slmsafety.analysis.bounds import pair_orders
+from slmsafety.analysis.rankings import ranks
 from slmsafety.analysis.rounding import gaps, identities, rank_change_check, strict_pair_range
 from slmsafety.analysis.treatments import adjusted_score
 

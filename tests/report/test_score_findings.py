@@ -90,7 +90,7 @@ def test_steps_up_down_and_level_are_counted():
         " tau-b of size and score over 12 models is 0.25 (-0.12 to 0.50 over families)."
     ]
     few = known.assign(tau_low=np.nan, tau_high=np.nan, families=1)
-    assert told.size_trend(few)[0].endswith("is 0.25 (1 family are too few for an interval).")
+    assert told.size_trend(few)[0].endswith("is 0.25 (1 family, too few for an interval).")
     assert told.size_trend(known.assign(tau=np.nan))[0].endswith("leave it level.")
     assert told.size_trend(known.assign(steps=0)) == []
 

@@ -178,7 +178,7 @@ def size_trend(trend: pd.DataFrame) -> list[str]:
         ways = f"{row['rises']} raise the mean score, {row['falls']} lower it and {row['level']} leave it level"
         said = f"{row['suite_title']}: of {counted(row['steps'], 'step')} to the next larger model of a family {ways}"
         if pd.notna(row["tau"]):
-            few = f"{counted(row['families'], 'family', 'families')} are too few for an interval"
+            few = f"{counted(row['families'], 'family', 'families')}, too few for an interval"
             sure = f"{row['tau_low']:.2f} to {row['tau_high']:.2f} over families" if pd.notna(row["tau_low"]) else few
             said += f"; tau-b of size and score over {counted(row['models'], 'model')} is {row['tau']:.2f} ({sure})"
         told.append(f"{said}.")
