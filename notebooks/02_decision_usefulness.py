@@ -39,7 +39,6 @@ from slmsafety.study import Study
 
 lab = Study.load(study, globals())
 page = Page("02_decision_usefulness", **lab.about())
-keys = ["suite", "suite_title", "model", "model_name"]
 
 # %% [markdown]
 # ## Figure 2: what the mean is made of
@@ -48,6 +47,7 @@ keys = ["suite", "suite_title", "model", "model_name"]
 
 # %%
 outcomes = lab.outcomes()
+keys = ["suite", "suite_title", "model", "model_name"]
 if page.has("fig2_proportions"):
     page.figure("fig2_proportions", draw.fig2_proportions(lab.scores()))
 

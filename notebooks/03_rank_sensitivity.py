@@ -40,7 +40,6 @@ from slmsafety.study import Study
 
 lab = Study.load(study, globals(), "judges")
 page = Page("03_rank_sensitivity", **lab.about(judges=judges))
-keys = ["suite", "suite_title", "model", "model_name"]
 
 # %% [markdown]
 # ## Figure 4: rank trajectories under six treatments
@@ -49,6 +48,7 @@ keys = ["suite", "suite_title", "model", "model_name"]
 
 # %%
 outcomes = lab.outcomes()
+keys = ["suite", "suite_title", "model", "model_name"]
 outcomes = outcomes[outcomes["ar"].notna()]
 if page.has("fig4_rank_sensitivity"):
     scores = treatment_scores(lab.scores()).dropna(subset="score")
@@ -173,8 +173,8 @@ if page.has("mapping_arms"):
 # %% [markdown]
 # ## What this shows
 #
-# An order that turns round under a defensible reading is not a finding about the models. The certified pairs are what a
-# mean-score leaderboard may still claim.
+# An order that turns round under a defensible reading is not a finding about the models. The pairs that keep theirs are what a
+# mean-score leaderboard may still claim, as far as ambiguity goes: whether other prompts would keep them is another question.
 
 # %%
 page.close()

@@ -86,6 +86,11 @@ def test_what_is_not_there_has_its_column_all_the_same():
         tabular(frame, {"notes": ".2f"})
 
 
+def test_numbers_stand_right_and_text_left_whatever_the_type_of_their_column():
+    frame = pd.DataFrame({"a": pd.Series([1, None], dtype=object), "b": ["1", "2"], "c": pd.Series([0.5, "x"]), "d": 1})
+    assert tabular(frame, {}).startswith(r"\begin{tabular}{rllr}")
+
+
 def wide(columns: int) -> pd.DataFrame:
     return pd.DataFrame({f"some long words {chr(97 + place)}": [0.5, 0.25] for place in range(columns)})
 

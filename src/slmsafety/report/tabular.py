@@ -182,6 +182,8 @@ def _has_limits(frame: pd.DataFrame, name: Any) -> bool:
 
 
 def _is_number(values: pd.Series) -> bool:
+    if pd.api.types.is_object_dtype(values.dtype):
+        return pd.api.types.infer_dtype(values, skipna=True) in ("integer", "floating", "mixed-integer-float")
     return pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype)
 
 
