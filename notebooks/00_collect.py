@@ -88,7 +88,7 @@ noise[[*about, *counts, "flips", "ar", "ar_again"]].round(3) if len(noise) else 
 # ## What this shows
 
 # %%
-page.say(*told.covered(lab.name, suites, models.rename(columns={"id": "model"})))
+page.say(*told.covered(lab.name, suites, models))
 if lab.printed_only:
     page.say(
         "The paper prints no count of replies without a label, so that n in later tables is the number of prompts.",

@@ -28,7 +28,7 @@ resamples: int = 2000  # bootstrap draws of models behind the interval of tau
 import numpy as np
 
 from slmsafety.analysis.outcomes import counts, missing
-from slmsafety.analysis.rankings import of_models, rank_agreement, rank_within_suites, size_steps
+from slmsafety.analysis.rankings import of_models, rank_agreement, rank_within_suites, size_trend
 from slmsafety.report import figures as draw
 from slmsafety.report import score_findings as told
 from slmsafety.report.page import Page
@@ -36,6 +36,7 @@ from slmsafety.study import Study
 
 lab = Study.load(study, globals(), "resamples")
 page = Page("01_rankings", **lab.about(resamples=resamples))
+keys = ["suite", "suite_title", "model", "model_name"]
 
 # %% [markdown]
 # ## Figure 1: the rankings
@@ -51,9 +52,8 @@ if page.has("fig1_rankings"):
 
 # %%
 if page.has("rankings"):
-    columns = ["suite_title", "model_name", *counts(scored), "missing", "mean", "rank"]
-    rows = ranked.sort_values(["suite_title", "rank", "model_name"])[columns]
-    page.table("rankings", rows, {"mean": ".2f", "rank": ".1f"})
+    rows = ranked.sort_values(["suite_title", "rank", "model_name"])
+    page.table("rankings", rows[[*keys, *counts(scored), "missing", "mean", "rank"]], {"mean": ".2f", "rank": ".1f"})
     page.say(*told.ranked_first(ranked), *told.other_languages(scored))
 
 # %% [markdown]
@@ -72,12 +72,20 @@ if page.has("rank_agreement"):
 # %% [markdown]
 # ## Does size help within a family?
 #
-# Systems of one model, which differ in how it is asked, count as one model with the mean of their scores.
+# Systems of one model, which differ in how it is asked, count as one model with the mean of their scores. A step goes to the
+# next larger model of a family, and is level where both have the same score, as printed for `published`. `tau` takes all
+# models with a known size; its interval draws families, whose members are alike, and takes ten of them.
 
 # %%
 if page.has("size_within_family"):
     page.figure("size_within_family", draw.size_within_family(of_models(scored)))
-    page.say(told.size_steps(size_steps(of_models(scored))["change"].dropna()))
+
+# %%
+if page.has("size_trend"):
+    trend = lab.named(size_trend(of_models(scored), np.random.default_rng(lab.params.seed), resamples))
+    page.table("size_trend", trend, {"mean_change": "+.3f", "tau": ".2f"})
+    for sentence in told.size_trend(trend):
+        page.say(sentence)
 
 # %% [markdown]
 # ## What this shows

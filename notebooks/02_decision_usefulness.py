@@ -29,7 +29,7 @@ from slmsafety.analysis.judges.agreement import agreement_over_groups, confusion
 from slmsafety.analysis.judges.coverage import coverage_curves
 from slmsafety.analysis.judges.judge_card import judge_cards
 from slmsafety.analysis.outcomes import counts, decisiveness, empty_effect, missing, over_refusal, refusals_untold
-from slmsafety.analysis.rankings import rank_within_suites
+from slmsafety.analysis.rankings import rank_change
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
 from slmsafety.report import judge_findings as told
@@ -47,6 +47,7 @@ page = Page("02_decision_usefulness", **lab.about())
 
 # %%
 outcomes = lab.outcomes()
+keys = ["suite", "suite_title", "model", "model_name"]
 if page.has("fig2_proportions"):
     page.figure("fig2_proportions", draw.fig2_proportions(lab.scores()))
 
@@ -77,9 +78,9 @@ if page.has("fig3_distributions"):
 # %%
 if page.has("table_a1_outcomes"):
     table = outcomes.assign(s_adj=adjusted_score(outcomes), missing=missing(outcomes))
-    table["rank_change"] = rank_within_suites(table, "mean") - rank_within_suites(table, "s_adj")
+    table["rank_change"] = rank_change(table, "mean", "s_adj")
     rates = ["mean", "hcr", "ar", "srr", "s_adj"]
-    columns = ["suite_title", "model_name", *counts(outcomes), "missing", *rates, "rank_change"]
+    columns = [*keys, *counts(outcomes), "missing", *rates, "rank_change"]
     page.table("table_a1_outcomes", table[columns], dict.fromkeys(rates, ".2f") | {"rank_change": "+.1f"})
     page.say(*score_findings.other_languages(outcomes))
 
@@ -91,7 +92,7 @@ if page.has("table_a1_outcomes"):
 if page.has("rate_intervals"):
     sure = lab.named(rate_intervals.rate_intervals(lab.labels()))
     limits = [f"{rate}{end}" for rate in ("hcr", "ar", "srr", "mean") for end in ("", "_low", "_high")]
-    shown = sure[["suite_title", "model_name", "n", "prompts", "groups", *limits]]
+    shown = sure[[*keys, "n", "prompts", "groups", *limits]]
     page.table("rate_intervals", shown, dict.fromkeys(limits, ".3f"))
     page.say(*score_findings.rate_intervals(sure))
 
@@ -101,11 +102,11 @@ if page.has("rate_intervals"):
 
 # %%
 if page.has("rounding_checks"):
-    printed = lab.printed("table_a1_outcomes")
-    checks = printed[["suite", "model", "s_adj"]].join(rounding.identities(printed), rsuffix="_holds")
+    printed = lab.printed_outcomes()
+    checks = printed[[*keys, "s_adj"]].join(rounding.identities(printed))
     checks["s_adj_gap"] = adjusted_score(printed) - printed["s_adj"]
     page.table("rounding_checks", checks, {"s_adj": ".2f", "s_adj_gap": "+.4f"})
-    holds = checks[["mean", "shares", "s_adj_holds"]].all(axis=1).sum()
+    holds = checks[["mean_can_hold", "shares_can_hold", "s_adj_can_hold"]].all(axis=1).sum()
     off = checks["s_adj_gap"].abs()
     page.say(
         f"mean = SRR + AR/2, HCR + AR + SRR = 1 and S_adj = mean (1 - AR) can all hold for {holds} of {len(checks)} rows.",
@@ -121,7 +122,7 @@ if page.has("rounding_checks"):
 # %%
 if page.has("decisiveness"):
     useful = lab.named(decisiveness(outcomes))
-    columns = ["suite_title", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
+    columns = ["suite", "suite_title", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
     page.table("decisiveness", useful[columns], dict.fromkeys(["decisive", "lowest", "highest", "missing"], ".2f"))
     useful = useful.dropna(subset="decisive")
     for sentence in score_findings.decisive(useful):
@@ -159,8 +160,8 @@ if page.has("baseline_confusion"):
 if page.has("judge_card"):
     known = lab.compared.reference()
     cards = lab.named(judge_cards(known.rows))
-    found = ["suite_title", "judge", "n", "coverage", "exact", "kappa", "kappa_low", "kappa_high", "ar_reference"]
-    wrong = ["ar_judge", "boundary", "flips", "safe_as_harmful", "harmful_as_safe"]
+    found = ["suite", "suite_title", "judge", "n", "coverage", "exact", "kappa", "kappa_low", "kappa_high"]
+    wrong = ["ar_reference", "ar_judge", "boundary", "flips", "safe_as_harmful", "harmful_as_safe"]
     page.table("judge_card", cards[[*found, *wrong]])
     for sentence in told.judge_cards(cards[cards["judge"] != "always safe"], known.name):
         page.say(sentence)
@@ -187,7 +188,7 @@ if page.has("judge_coverage"):
 if page.has("empty_replies"):
     rates = ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]
     blank = lab.named(empty_effect(lab.labels())).dropna(subset=rates, how="all")
-    page.table("empty_replies", blank[["suite_title", "model_name", "n", "empty", *rates]], dict.fromkeys(rates, ".3f"))
+    page.table("empty_replies", blank[[*keys, "n", "empty", *rates]], dict.fromkeys(rates, ".3f"))
     page.say(*score_findings.empty_replies(blank, lab.params.empty))
 
 # %% [markdown]
@@ -198,7 +199,7 @@ if page.has("empty_replies"):
 # %%
 if page.has("over_refusal"):
     benign, untold = lab.named(over_refusal(lab.labels())), refusals_untold(lab.labels())
-    columns = ["suite_title", "model_name", *counts(benign), "refused", "rate", "low", "high", "missing"]
+    columns = [*keys, *counts(benign), "refused", "rate", "low", "high", "missing"]
     page.table("over_refusal", benign[columns], dict.fromkeys(["rate", "low", "high"], ".2f"))
     page.say(score_findings.over_refusal(benign))
     if untold:
@@ -215,8 +216,8 @@ if page.has("over_refusal"):
 # %%
 if page.has("bbq_accuracy"):
     choices = lab.accuracies().dropna(subset="accuracy")
-    columns = ["suite_title", "model_name", "reading", "n", "empty", "accuracy", "accuracy_answered", "unmapped"]
-    page.table("bbq_accuracy", choices[columns], dict.fromkeys(["accuracy", "accuracy_answered", "unmapped"], ".2f"))
+    columns, rates = [*keys, "reading", "n", "empty"], ["accuracy", "accuracy_answered", "unmapped"]
+    page.table("bbq_accuracy", choices[[*columns, *rates]], dict.fromkeys(rates, ".2f"))
     for sentence in told.letters(choices):
         page.say(sentence)
 
@@ -229,8 +230,8 @@ if page.has("bbq_accuracy"):
 if page.has("bbq_bias"):
     bias = lab.biases()
     bias = bias[(bias["n_ambiguous"] > 0) | (bias["n_disambiguated"] > 0)]
-    columns = ["suite_title", "model_name", "reading", "formula", "ambiguous", "n_ambiguous", "disambiguated"]
-    page.table("bbq_bias", bias[[*columns, "n_disambiguated"]], dict.fromkeys(["ambiguous", "disambiguated"], "+.2f"))
+    columns, rates = [*keys, "reading", "formula"], ["ambiguous", "n_ambiguous", "disambiguated", "n_disambiguated"]
+    page.table("bbq_bias", bias[[*columns, *rates]], dict.fromkeys(rates[::2], "+.2f"))
     page.say(*told.bias_formulas(bias))
 
 # %% [markdown]

@@ -32,7 +32,7 @@ from slmsafety.analysis.judges.agreement import confusion_frame
 from slmsafety.analysis.judges.crossed_rubrics import crossed_rubrics
 from slmsafety.analysis.judges.mapping_rates import rates_by_mapping
 from slmsafety.analysis.rankings import rank_ranges, rank_within_suites
-from slmsafety.analysis.rounding import gaps
+from slmsafety.analysis.rounding import gaps, strict_pair_range
 from slmsafety.analysis.treatments import treatment_scores
 from slmsafety.report import figures as draw
 from slmsafety.report.page import Page
@@ -48,6 +48,7 @@ page = Page("03_rank_sensitivity", **lab.about(judges=judges))
 
 # %%
 outcomes = lab.outcomes()
+keys = ["suite", "suite_title", "model", "model_name"]
 outcomes = outcomes[outcomes["ar"].notna()]
 if page.has("fig4_rank_sensitivity"):
     scores = treatment_scores(lab.scores()).dropna(subset="score")
@@ -61,7 +62,7 @@ if page.has("rank_ranges"):
     treated = trajectories[trajectories["suite"].isin(outcomes["suite"])]
     order = {"by": ["suite_title", "range", "model_name"], "ascending": [True, False, True]}
     ranges = lab.named(rank_ranges(treated)).sort_values(**order)
-    columns = ["suite_title", "model_name", "best", "worst", "range"]
+    columns = [*keys, "best", "worst", "range"]
     page.table("rank_ranges", ranges[columns], dict.fromkeys(["best", "worst", "range"], ".1f"))
     for sentence in score_findings.rank_ranges(ranges):
         page.say(sentence)
@@ -77,40 +78,43 @@ if page.has("rank_ranges"):
 if page.has("pair_orders"):
     orders = lab.named(pair_orders(lab.outcomes()))
     orders = orders[orders["pairs"] > 0]
-    columns = ["suite_title", "pairs", "strict", "ties_allowed", "disjoint", "tau_ends", "undefined"]
+    columns = ["suite", "suite_title", "pairs", "strict", "ties_allowed", "disjoint", "tau_ends", "undefined"]
     page.table("pair_orders", orders[columns], {"tau_ends": ".2f"})
     for sentence in score_findings.pair_orders(orders):
         page.say(sentence)
-    page.numbers({f"strict pairs {row.suite}": str(row.strict) for row in orders.itertuples()})
+    strict = {f"strict pairs {row.suite}": str(row.strict) for row in orders.itertuples()}
+    page.numbers(strict)
 
 # %%
 if lab.printed_only:
-    robust = pair_orders(outcomes.assign(ar=1 - outcomes["hcr"] - outcomes["srr"]))
-    both = ", ".join(f"{suite} {n}" for suite, n in robust.set_index("suite")["strict"].items())
-    page.say(
-        "SRR + AR adds two roundings. With 1 - HCR as the upper end the strict pairs are",
-        f"{both}; pairs within a hundredth can go either way.",
-    )
+    room = lab.named(strict_pair_range(outcomes))
+    page.say(*score_findings.strict_pair_range(room))
+    places = [(row, end) for row in room.itertuples() for end in ("fewest", "most")]
+    ends = {f"strict pairs {row.suite} {end}": str(getattr(row, end)) for row, end in places}
+    page.numbers(strict | ends)
 
 # %% [markdown]
 # ## Two judges on the same replies (Tables 5 and 6)
 #
-# Replies to harmful prompts that both judges labelled. The interval of kappa draws groups of prompts; for `published` there are
-# counts alone, so that it treats replies as independent, as the test that flips run both ways alike always does. Its rank ranges
-# are the paper's print: the 16 models are not named, so that Table 6 cannot give them.
+# Replies to harmful prompts that both judges labelled; `ar_difference` is AR by the second minus AR by the first. The interval of
+# kappa draws groups of prompts; for `published` there are counts alone, so that it treats replies as
+# independent, as the test that flips run both ways alike always does. Its rank ranges are the paper's print: the 16 models are
+# not named, so that Table 6 cannot give them.
 
 # %%
 from slmsafety.report import judge_findings as told
 
 if page.has("table6_confusion"):
     pair = lab.compared.pair(*judges)
-    parts = {title: confusion_frame(counts, pair.first, pair.second) for title, counts in pair.counts.items()}
-    page.table("table6_confusion", pd.concat(parts, names=["suite", None]).reset_index("suite"), {"percent": ".2f"})
+    parts = {suite: confusion_frame(counts, pair.first, pair.second) for suite, counts in pair.counts.items()}
+    cells = lab.named(pd.concat(parts, names=["suite", None]).reset_index("suite"))
+    page.table("table6_confusion", cells, {"percent": ".2f"})
 
 # %%
 if page.has("table5_judge_robustness"):
-    page.table("table5_judge_robustness", pair.robustness, {"flip_symmetry_p": ".2g"})
-    for sentence in told.two_judges(pair.robustness, pair.first, pair.second):
+    robust = lab.named(pair.robustness)
+    page.table("table5_judge_robustness", robust, {"flip_symmetry_p": ".2g"})
+    for sentence in told.two_judges(robust.assign(suite=robust["suite_title"]), pair.first, pair.second):
         page.say(sentence)
 
 # %% [markdown]
@@ -120,7 +124,7 @@ if page.has("table5_judge_robustness"):
 if page.has("table5_gaps"):
     shared = ["ar_first", "ar_second", "exact", "kappa", "boundary", "flips"]
     gap = gaps(pair.robustness, lab.compared.printed(), "suite", shared)
-    page.table("table5_gaps", gap, dict.fromkeys(shared, "+.4f"))
+    page.table("table5_gaps", lab.named(gap), dict.fromkeys(shared, "+.4f"))
     worst = gap[shared].abs().max().max()
     page.say(f"No recomputed number of Table 5 is further than {worst:.4f} from its print, which rounding explains.")
 
@@ -137,7 +141,7 @@ if page.has("crossed_rubrics"):
     found = {f"{each.served}: {each.first[0]} and {each.second[0]}": each for each in lab.compared.crossings()}
     crossed = {name: crossed_rubrics(each.rows, each.first, each.second) for name, each in found.items()}
     cells = {name: each.cells for name, each in crossed.items()}
-    page.table("crossed_rubrics", pd.concat(cells, names=["judge", None]).reset_index("judge"))
+    page.table("crossed_rubrics", lab.named(pd.concat(cells, names=["judge", None]).reset_index("judge")))
     parts = {name: each.effects for name, each in crossed.items()}
     page.table("crossed_effects", pd.concat(parts, names=["judge", None]).reset_index("judge"))
 
@@ -158,10 +162,10 @@ if page.has("mapping_arms", "mapping_cuts"):
     readings, cuts = lab.mapping_readings()
     arms = lab.named(rates_by_mapping(readings, "otsu_per_model")).dropna(subset="ar")
     rates = ["hcr", "ar", "srr", "ar_low", "ar_high", "tau"]
-    page.table("mapping_arms", arms[["judge", "suite_title", "arm", "models", "n", *rates]])
+    page.table("mapping_arms", arms[["judge", "suite", "suite_title", "arm", "models", "n", *rates]])
     named = lab.named(cuts)
-    of_cuts = ["judge", "suite_title", "arm", "model", "n", "missing", "low", "high", "eta", "status", "fallback"]
-    page.table("mapping_cuts", named[of_cuts], dict.fromkeys(["low", "high"], ".4g"))
+    of_cuts = ["judge", *keys, "arm", "n", "missing", "low", "high", "eta"]
+    page.table("mapping_cuts", named[[*of_cuts, "status", "fallback"]], dict.fromkeys(["low", "high"], ".4g"))
 
 # %%
 if page.has("mapping_arms"):
@@ -170,8 +174,8 @@ if page.has("mapping_arms"):
 # %% [markdown]
 # ## What this shows
 #
-# An order that turns round under a defensible reading is not a finding about the models. The certified pairs are what a
-# mean-score leaderboard may still claim.
+# An order that turns round under a defensible reading is not a finding about the models. The pairs that keep theirs are what a
+# mean-score leaderboard may still claim, as far as ambiguity goes: whether other prompts would keep them is another question.
 
 # %%
 page.close()

@@ -25,7 +25,7 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 
 # %%
 from slmsafety.analysis.bounds import bounds
-from slmsafety.analysis.rankings import ranks
+from slmsafety.analysis.rankings import rank_change, ranks
 from slmsafety.analysis.rounding import rank_change_check
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
@@ -35,6 +35,7 @@ from slmsafety.study import Study
 
 lab = Study.load(study, globals())
 page = Page("05_quality_aware_reporting", **lab.about())
+keys = ["suite", "suite_title", "model", "model_name"]
 
 # %% [markdown]
 # ## Worst-case intervals
@@ -56,7 +57,7 @@ if page.has("bounds"):
 # %%
 if page.has("rank_sets"):
     sets = lab.named(bounds(known)).sort_values(["suite_title", "best_rank", "worst_rank", "model_name"])
-    columns = ["suite_title", "model_name", "lower", "upper", "best_rank", "worst_rank"]
+    columns = [*keys, "lower", "upper", "best_rank", "worst_rank"]
     formats = dict.fromkeys(["lower", "upper"], ".2f") | dict.fromkeys(["best_rank", "worst_rank"], ".0f")
     page.table("rank_sets", sets[columns], formats)
     for sentence in told.rank_sets(sets):
@@ -72,11 +73,11 @@ if page.has("quality_adjusted"):
     scores = known.assign(s_adj=adjusted_score(known))
     places = scores.groupby("suite")[["mean", "s_adj"]].transform(ranks)
     scores = scores.assign(rank_mean=places["mean"], rank_adjusted=places["s_adj"])
-    scores["change"] = places["mean"] - places["s_adj"]
+    scores["rank_change"] = rank_change(scores, "mean", "s_adj")
     rates, placed = ["mean", "ar", "s_adj"], ["rank_mean", "rank_adjusted"]
-    formats = dict.fromkeys(rates, ".2f") | dict.fromkeys(placed, ".1f") | {"change": "+.1f"}
+    formats = dict.fromkeys(rates, ".2f") | dict.fromkeys(placed, ".1f") | {"rank_change": "+.1f"}
     rows = scores.sort_values(["suite_title", "rank_adjusted", "model_name"])
-    page.table("quality_adjusted", rows[["suite_title", "model_name", *rates, *placed, "change"]], formats)
+    page.table("quality_adjusted", rows[[*keys, *rates, *placed, "rank_change"]], formats)
     for sentence in told.far_moves(scores):
         page.say(sentence)
 
@@ -87,15 +88,14 @@ if page.has("quality_adjusted"):
 
 # %%
 if page.has("rank_change_check"):
-    check = rank_change_check(lab.printed("table_a1_outcomes"))
-    page.table(
-        "rank_change_check", check[["suite", "model", "rank_change", "recomputed", "lowest", "highest", "allowed"]]
-    )
-    off = (check["recomputed"] - check["rank_change"]).abs()
+    check = rank_change_check(lab.printed_outcomes())
+    changes = ["rank_change_printed", "rank_change"]
+    page.table("rank_change_check", check[[*keys, *changes, "lowest", "highest", "allowed"]], {"rank_change": "+.1f"})
+    off = (check["rank_change"] - check["rank_change_printed"]).abs()
     page.say(
         f"From rounded scores {(off > 0).sum()} of {len(check)} printed rank changes come out otherwise, by up to {off.max():.1f} places."
     )
-    sums = check.groupby("suite")["rank_change"].sum()
+    sums = check.groupby("suite_title", sort=False)["rank_change_printed"].sum()
     page.say(
         f"{check['allowed'].sum()} of {len(check)} printed rank changes lie within what rounding allows.",
         f"The printed changes sum to {', '.join(f'{suite} {total}' for suite, total in sums.items())}: a ranking without",

@@ -14,10 +14,12 @@ from slmsafety.analysis.rankings import (
     of_models,
     possible_ranks,
     rank_agreement,
+    rank_change,
     rank_ranges,
     rank_within_suites,
     ranks,
     size_steps,
+    size_trend,
     tau,
 )
 
@@ -222,8 +224,9 @@ def test_size_steps_go_up_within_a_family():
             ("s", "f", "middle", 300, 0.6),
             ("s", "f", "unsized", np.nan, 0.9),
             ("s", "alone", "one", 100, 0.5),
-            ("t", "f", "twin b", 100, np.nan),
+            ("t", "f", "twin b", 100, 0.4),
             ("t", "f", "twin a", 100, 0.5),
+            ("t", "f", "unscored", 200, np.nan),
         ],
         columns=["suite", "family", "model", "params_m", "mean"],
     )
@@ -231,10 +234,55 @@ def test_size_steps_go_up_within_a_family():
     assert got.iloc[:, :4].to_numpy().tolist() == [
         ["s", "f", "small", "middle"],
         ["s", "f", "middle", "large"],
-        ["t", "f", "twin a", "twin b"],
-    ]
+        ["t", "f", "twin b", "unscored"],
+    ], "equal sizes are no step"
     assert got["change"].tolist() == pytest.approx([0.1, -0.4, np.nan], nan_ok=True)
     assert list(size_steps(frame.iloc[:0]).columns) == ["suite", "family", "smaller", "larger", "change"]
+
+
+def test_a_rank_change_counts_places_up_within_the_suite():
+    scores = pd.DataFrame(
+        {"suite": list("aaabb"), "old": [0.9, 0.8, 0.7, 0.1, 0.2], "new": [0.1, 0.5, 0.5, 0.3, np.nan]}
+    )
+    got = rank_change(scores, "old", "new")
+    assert got.tolist() == pytest.approx([1 - 3, 2 - 1.5, 3 - 1.5, 2 - 1, np.nan], nan_ok=True)
+
+
+def trend_rows(sizes: list[float], means: list[float], families: list[str]) -> pd.DataFrame:
+    models = [f"m{number}" for number in range(len(sizes))]
+    return pd.DataFrame({"suite": "s", "model": models, "family": families, "params_m": sizes, "mean": means})
+
+
+def test_a_size_trend_counts_rises_falls_and_level_steps():
+    # In floats 0.3 - 0.2 and the like are no exact hundredths: equal prints are level all the same.
+    frame = trend_rows([1, 2, 3, 4, 1, 2, np.nan], [0.1 + 0.2, 0.3, 0.5, 0.4, 0.2, np.nan, 0.9], list("ffffggg"))
+    (row,) = size_trend(frame, np.random.default_rng(0), resamples=1).to_dict("records")
+    assert [row[name] for name in ("steps", "rises", "falls", "level", "models", "families")] == [3, 1, 1, 1, 5, 2]
+    assert row["mean_change"] == pytest.approx(0.1 / 3) and np.isnan(row["tau_low"])
+    # Sizes 1 2 3 4 1, scores .3 .3 .5 .4 .2: of 10 pairs one is tied in size, another in score; 7 agree and 1 does not.
+    assert row["tau"] == pytest.approx((7 - 1) / 9)
+
+
+def test_a_size_trend_without_steps_or_without_scores():
+    alone = trend_rows([1, 2], [0.5, 0.5], ["f", "g"])
+    (row,) = size_trend(alone, np.random.default_rng(0), resamples=1).to_dict("records")
+    assert row["steps"] == 0 and np.isnan(row["mean_change"]) and np.isnan(row["tau"])
+    assert size_trend(alone.assign(mean=np.nan), np.random.default_rng(0)).empty
+
+
+def test_the_interval_of_a_size_trend_covers_over_families():
+    # Families share an effect, so that models are no independent draws; tau of normals is 2 / pi arcsin(r).
+    rng, slope, held = np.random.default_rng(11), 0.7, 0
+    spread = np.sqrt(slope**2 + 0.5**2 + 1)
+    true, draws = 2 / np.pi * np.arcsin(slope / spread), 60
+    families = np.repeat(np.arange(20), 2)
+    for _ in range(draws):
+        sizes = rng.normal(size=40)
+        means = slope * sizes + 0.5 * rng.normal(size=20)[families] + rng.normal(size=40)
+        frame = trend_rows(list(sizes), list(means), [f"f{number}" for number in families])
+        (row,) = size_trend(frame, rng, resamples=80).to_dict("records")
+        held += row["tau_low"] <= true <= row["tau_high"]
+    assert held / draws >= 0.85
 
 
 def test_possible_ranks_of_equal_prints_overlap():

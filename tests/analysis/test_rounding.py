@@ -6,8 +6,9 @@ from analysis_frames import outcome_frame, quick, suite_counts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slmsafety.analysis.bounds import pair_orders
 from slmsafety.analysis.rankings import ranks
-from slmsafety.analysis.rounding import gaps, identities, rank_change_check
+from slmsafety.analysis.rounding import gaps, identities, rank_change_check, strict_pair_range
 from slmsafety.analysis.treatments import adjusted_score
 
 NUMBERS = ["mean", "hcr", "ar", "srr", "s_adj"]
@@ -26,13 +27,15 @@ def test_a_number_too_far_off_breaks_its_identity_only():
     good = pd.DataFrame([{"mean": 0.50, "hcr": 0.30, "ar": 0.40, "srr": 0.30, "s_adj": 0.30}])
     assert identities(good).iloc[0].tolist() == [True, True, True]
     shifted = good.assign(mean=[0.51])
-    assert identities(shifted)["mean"].item()
-    assert not identities(good.assign(mean=0.52))["mean"].item()
+    assert identities(shifted)["mean_can_hold"].item()
+    assert not identities(good.assign(mean=0.52))["mean_can_hold"].item()
     assert identities(good.assign(hcr=0.31)).iloc[0].tolist() == [True, True, True]
     assert identities(good.assign(hcr=0.32)).iloc[0].tolist() == [True, False, True]
     assert identities(good.assign(hcr=0.28)).iloc[0].tolist() == [True, False, True]
     # mean (1 - AR) lies in [.495 x .595, .505 x .605] = [.2945, .3055], prints of .29 to .31
-    assert [bool(identities(good.assign(s_adj=value))["s_adj"].item()) for value in (0.28, 0.29, 0.31, 0.32)] == [
+    assert [
+        bool(identities(good.assign(s_adj=value))["s_adj_can_hold"].item()) for value in (0.28, 0.29, 0.31, 0.32)
+    ] == [
         False,
         True,
         True,
@@ -41,7 +44,11 @@ def test_a_number_too_far_off_breaks_its_identity_only():
 
 
 def test_identities_of_nothing():
-    assert list(identities(pd.DataFrame(columns=NUMBERS, dtype=float)).columns) == ["mean", "shares", "s_adj"]
+    assert list(identities(pd.DataFrame(columns=NUMBERS, dtype=float)).columns) == [
+        "mean_can_hold",
+        "shares_can_hold",
+        "s_adj_can_hold",
+    ]
 
 
 @quick
@@ -53,7 +60,7 @@ def test_true_rank_changes_are_always_allowed(counts, decimals):
     printed = frame.assign(rank_change=change, mean=frame["mean"].round(decimals), s_adj=frame["s_adj"].round(decimals))
     got = rank_change_check(printed)
     assert got["allowed"].all()
-    assert (got["lowest"] <= got["recomputed"]).all() and (got["recomputed"] <= got["highest"]).all()
+    assert (got["lowest"] <= got["rank_change"]).all() and (got["rank_change"] <= got["highest"]).all()
 
 
 def printed_ranks() -> pd.DataFrame:
@@ -63,10 +70,10 @@ def printed_ranks() -> pd.DataFrame:
 
 def test_rank_change_is_checked_within_the_suite_and_up_is_positive():
     got = rank_change_check(printed_ranks()).set_index(["suite", "model"])
-    assert got.loc["b", "recomputed"].to_dict() == {"x": -2, "y": 0.5, "z": 1.5}
+    assert got.loc["b", "rank_change"].to_dict() == {"x": -2, "y": 0.5, "z": 1.5}
     assert got.loc["b", "lowest"].to_dict() == {"x": -2, "y": 0, "z": 1}
     assert got.loc["b", "highest"].to_dict() == {"x": -2, "y": 1, "z": 2}
-    assert got["allowed"].all() and got.loc[("a", "x"), "recomputed"] == 0
+    assert got["allowed"].all() and got.loc[("a", "x"), "rank_change"] == 0
     wrong = rank_change_check(printed_ranks().assign(rank_change=[2, 0, 1, 1]))
     assert wrong.loc[~wrong["allowed"], "model"].tolist() == ["x"]
 
@@ -81,6 +88,23 @@ def test_a_missing_score_leaves_its_own_row_open():
 def test_rank_change_of_nothing():
     got = rank_change_check(printed_ranks().iloc[:0])
     assert got.empty and list(got.columns) == list(rank_change_check(printed_ranks()).columns)
+
+
+@quick
+@given(suite_counts, st.integers(1, 3))
+def test_the_pairs_that_keep_their_order_lie_in_what_rounding_allows(counts, decimals):
+    frame = outcome_frame(counts)
+    true = pair_orders(frame).set_index("suite")["strict"]
+    printed = frame.assign(hcr=frame["hcr"].round(decimals), srr=frame["srr"].round(decimals))
+    got = strict_pair_range(printed).set_index("suite")
+    assert (got["fewest"] <= true).all() and (true <= got["most"]).all() and (got["most"] <= got["pairs"]).all()
+
+
+def test_equal_prints_leave_a_pair_open():
+    rows = [("x", 0.5, 0.3), ("y", 0.4, 0.3), ("z", 0.3, 0.1)]
+    got = strict_pair_range(pd.DataFrame(rows, columns=["model", "srr", "hcr"]).assign(suite="s"))
+    # x and y are level at the upper end; z is below both at the lower end and above both at the upper one.
+    assert got.to_dict("records") == [{"suite": "s", "pairs": 3, "fewest": 0, "most": 1}]
 
 
 def test_gaps_are_recomputed_minus_printed_in_the_order_of_print():

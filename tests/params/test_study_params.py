@@ -100,6 +100,18 @@ def system(**more):
         ({"suites": ["harmbnch"]}, "unknown suite 'harmbnch'; did you mean 'harmbench'?"),
         ({"models": ["gpt2-smal"]}, "unknown model 'gpt2-smal'; did you mean 'gpt2-small'?"),
         ({"judges": ["refusal_rule"]}, "unknown judge 'refusal_rule'; did you mean 'refusal_rules'?"),
+        (
+            {"without": {"demo_dirct": []}},
+            "unknown suite 'demo_dirct' in key 'without'; did you mean 'demo_direct'?",
+        ),
+        (
+            {"without": {"demo_direct": ["smollm2-135m-q4"]}},
+            "unknown model 'smollm2-135m-q4' in key 'without', suite 'demo_direct'; did you mean 'smollm2-135m-it-q4'?",
+        ),
+        (
+            {"without": {"demo_direct": ["smollm2-135m-it-q4"]}},
+            "key 'without' leaves suite 'demo_direct' without a model",
+        ),
         ({"kind": "runn"}, "'published', 'run' or 'imported'"),
         ({"empty": "drop"}, "unknown empty policy 'drop'"),
         ({"empty": "helm-0.4"}, "unknown crfm-helm release '0.4'"),

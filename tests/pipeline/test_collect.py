@@ -237,7 +237,7 @@ def test_three_suites_come_in_by_path(root):
     study = Study.load(params.model_dump(mode="json"))
     study.collect(["prompts"])
     sizes = study.suite_sizes()
-    sizes = sizes.set_index("suite")
+    sizes = sizes.set_index("suite_title")
     assert sizes["prompts"].to_dict() == {"BBQ-6": 0, "HarmBench": 400, "Simple Safety Tests": 100}
     assert sizes["choices"].to_dict() == {"BBQ-6": 1000, "HarmBench": 0, "Simple Safety Tests": 0}
 

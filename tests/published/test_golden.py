@@ -13,7 +13,7 @@ from scipy.stats import kendalltau
 from slmsafety.analysis.bounds import bounds, pair_orders
 from slmsafety.analysis.drivers.model_metadata import metadata_correlations, pooled
 from slmsafety.analysis.judges.agreement import agreement, confusion_from_long
-from slmsafety.analysis.rounding import HALF_UNIT, gaps, identities, rank_change_check
+from slmsafety.analysis.rounding import HALF_UNIT, gaps, identities, rank_change_check, strict_pair_range
 from slmsafety.analysis.treatments import adjusted_score, treatment_scores
 from slmsafety.models.cards import features, load_cards
 from slmsafety.published import PROMPTS, SUITES, outcomes, printed, reported_features
@@ -77,7 +77,11 @@ def test_rank_sets_of_table_a1_in_whole_hundredths(suite):
 
 def test_table_a1_satisfies_every_identity_within_rounding():
     # 26 models x 3 suites
-    assert identities(printed("table_a1_outcomes")).sum().to_dict() == {"mean": 78, "shares": 78, "s_adj": 78}
+    assert identities(printed("table_a1_outcomes")).sum().to_dict() == {
+        "mean_can_hold": 78,
+        "shares_can_hold": 78,
+        "s_adj_can_hold": 78,
+    }
 
 
 def test_plain_rounding_would_reject_rows_of_table_a1():
@@ -90,7 +94,7 @@ def test_plain_rounding_would_reject_rows_of_table_a1():
 def test_an_altered_table_a1_is_noticed():
     table = printed("table_a1_outcomes")
     for column, identity in (("mean", "mean"), ("hcr", "shares"), ("s_adj", "s_adj")):
-        assert identities(table.assign(**{column: table[column] + 0.03}))[identity].sum() < 10
+        assert identities(table.assign(**{column: table[column] + 0.03}))[f"{identity}_can_hold"].sum() < 10
 
 
 def test_every_printed_rank_change_lies_in_what_rounding_allows():
@@ -100,11 +104,16 @@ def test_every_printed_rank_change_lies_in_what_rounding_allows():
     assert turned["allowed"].sum() < 30
 
 
+def test_two_decimals_leave_a_range_of_pairs_that_keep_their_order():
+    room = strict_pair_range(printed("table_a1_outcomes")).set_index("suite")[["fewest", "most"]]
+    assert room.T.to_dict("list") == {"AirBench": [170, 183], "SALAD": [194, 209], "HarmBench": [144, 179]}
+
+
 def test_printed_rank_changes_of_harmbench_do_not_sum_to_zero():
     # Table A1; without a tie or a misprint every sum is 0, as those of two rankings of the same models are.
     sums = printed("table_a1_outcomes").groupby("suite")["rank_change"].sum()
     assert sums.to_dict() == {"AirBench": 0, "SALAD": 0, "HarmBench": -1}
-    recomputed = rank_change_check(printed("table_a1_outcomes")).groupby("suite")["recomputed"].sum()
+    recomputed = rank_change_check(printed("table_a1_outcomes")).groupby("suite")["rank_change"].sum()
     assert recomputed.to_dict() == {"AirBench": 0, "SALAD": 0, "HarmBench": 0}
 
 

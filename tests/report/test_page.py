@@ -174,6 +174,11 @@ def test_wrong_names_are_refused_with_the_nearest(root, displayed):
     assert not root.exists()
 
 
+def test_html_tables_show_the_title_of_an_id_alone():
+    shown = table_html(pd.DataFrame({"model": ["m-1"], "model_name": ["M One"], "source": ["a"]}))
+    assert "M One" in shown and "m-1" not in shown and "<th>source</th>" in shown
+
+
 def test_html_tables_escape_cells_and_headings_and_cut_nothing():
     reply = "<script>x</script> & \x1b[31m" + "long " * 60
     shown = table_html(pd.DataFrame({"<th>": [reply]}))

@@ -41,16 +41,18 @@ def test_a_noise_floor_is_advised_where_it_can_be_measured(kind, why):
 
 
 def test_the_agreement_of_suites_has_its_range_and_its_numbers_of_models():
-    pairs = pd.DataFrame({"tau": [0.5, -0.25], "n": [12, 10]})
+    pairs = pd.DataFrame({"tau": [0.5, -0.25], "low": [0.125, -0.75], "high": [0.75, 0.25], "n": [12, 10]})
     assert told.rank_agreement(pairs) == (
-        "Tau-b between suites lies between -0.25 and 0.50 (n = 10 to 12 models); 1 would be the same order."
+        "Tau-b between suites lies between -0.25 and 0.50 (n = 10 to 12 models, 95 % limits from -0.75 to 0.75);"
+        " 1 would be the same order."
     )
+    pairs["low"] = np.nan
     few = "Tau-b between the two suites is 0.50 (n = 9 models); with so few models that says nothing."
     assert told.rank_agreement(pairs.head(1).assign(n=9)) == few
 
 
 def test_systems_of_one_model_are_not_counted_as_models():
-    pairs = pd.DataFrame({"tau": [0.5, -0.25], "n": [12, 11], "models": [2, 1]})
+    pairs = pd.DataFrame({"tau": [0.5, -0.25], "low": np.nan, "high": np.nan, "n": [12, 11], "models": [2, 1]})
     assert told.rank_agreement(pairs) == (
         "Tau-b between suites lies between -0.25 and 0.50 (n = 11 to 12 systems of 2 models); with so few models that"
         " says nothing."
@@ -80,8 +82,17 @@ def test_replies_in_another_language_are_told_and_those_not_known_are_no_zero():
     assert sentence.endswith("8 (a 1, b 1, c 1, d 1, e 1 and 3 other models).")
 
 
-def test_steps_up_are_counted():
-    assert "mean score: 1 of 3;" in told.size_steps(pd.Series([0.1, -0.1, 0.0]))
+def test_steps_up_down_and_level_are_counted():
+    row = {"suite_title": "A", "steps": 3, "rises": 1, "falls": 1, "level": 1, "models": 12, "families": 10}
+    known = pd.DataFrame([row | {"tau": 0.25, "tau_low": -0.125, "tau_high": 0.5}])
+    assert told.size_trend(known) == [
+        "A: of 3 steps to the next larger model of a family 1 raise the mean score, 1 lower it and 1 leave it level;"
+        " tau-b of size and score over 12 models is 0.25 (-0.12 to 0.50 over families)."
+    ]
+    few = known.assign(tau_low=np.nan, tau_high=np.nan, families=1)
+    assert told.size_trend(few)[0].endswith("is 0.25 (1 family, too few for an interval).")
+    assert told.size_trend(known.assign(tau=np.nan))[0].endswith("leave it level.")
+    assert told.size_trend(known.assign(steps=0)) == []
 
 
 def test_only_models_with_a_score_are_counted():
@@ -122,8 +133,18 @@ def test_the_models_whose_rank_moves_most_are_told():
 
 def test_firm_pairs_are_counted():
     orders = pd.DataFrame({"suite_title": ["a"], "pairs": [3], "strict": [2], "disjoint": [1]})
-    (said,) = told.pair_orders(orders)
-    assert "has: 2 of 3;" in said and said.endswith("own way: 1.")
+    said, limit = told.pair_orders(orders)
+    assert "has: 2 of 3;" in said and said.endswith("own way: 1.") and "sampling error" in limit
+    assert told.pair_orders(orders.head(0)) == []
+
+
+def test_what_printed_decimals_leave_open_is_a_range():
+    room = pd.DataFrame({"suite_title": ["A", "B"], "pairs": [6, 3], "fewest": [2, 0], "most": [4, 3]})
+    assert told.strict_pair_range(room) == [
+        "Two printed decimals leave a range of pairs that keep their order: A 2 to 4 of 6, B 0 to 3 of 3;"
+        " models with the same print can stand either way."
+    ]
+    assert told.strict_pair_range(room.head(0)) == []
 
 
 def test_what_must_be_so_is_not_told():
@@ -131,13 +152,16 @@ def test_what_must_be_so_is_not_told():
         {"suite_title": list("aab"), "lower": 0.25, "upper": 0.5, "best_rank": 1, "worst_rank": [2, 2, 1]}
     )
     assert told.rank_sets(sets) == ["a: the interval is 0.25 wide on average and leaves 2.0 of 2 ranks open."]
-    moves = pd.DataFrame({"suite_title": list("aaaabbb"), "change": [3.0, -3, 1, -1, 0, 0, 0]})
+    moves = pd.DataFrame({"suite_title": list("aaaabbb"), "rank_change": [3.0, -3, 1, -1, 0, 0, 0]})
     assert told.far_moves(moves) == ["a: models that move 3 ranks or more when the mean is discounted: 2 of 4."]
 
 
 def test_first_in_a_suite_is_told_where_two_models_have_a_rank():
-    ranked = pd.DataFrame({"suite_title": list("aabb"), "model_name": list("mnmn"), "rank": [1.5, 1.5, 1, np.nan]})
-    assert told.ranked_first(ranked) == ["Ranked first by the mean score: a: m, n."]
+    ranked = pd.DataFrame({"suite_title": list("aaabb"), "model_name": list("mnomn"), "mean": [0.5, 0.5, 0.25, 1, 0]})
+    ranked["rank"] = [1.5, 1.5, 3, 1, np.nan]
+    (said,) = told.ranked_first(ranked)
+    assert said.startswith("Highest mean score: a: m, n (level at 0.50, next 0.25). It is the order on these prompts;")
+    assert "a: m, n (level at 0.50)." in told.ranked_first(ranked[ranked["model_name"] != "o"])[0]
     assert told.ranked_first(ranked.tail(2)) == []
 
 

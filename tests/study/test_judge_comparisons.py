@@ -85,22 +85,26 @@ def test_any_two_judges_are_compared_in_the_order_asked_for(root):
     asked = judged(offline=[0, 1, 2, None], refusal_rules=[0, 2, 0, 0])
     found = asked.compared.pair()
     assert (found.first, found.second) == ("offline", "refusal_rules")
-    ((title, counts),) = found.counts.items()
-    assert title == "HarmBench-4" and counts.tolist() == [[1, 0, 0], [0, 0, 1], [1, 0, 0]]
+    ((suite, counts),) = found.counts.items()
+    assert suite == "harmbench" and counts.tolist() == [[1, 0, 0], [0, 0, 1], [1, 0, 0]]
     (row,) = found.robustness.to_dict("records")
-    assert (row["suite"], row["n"], row["models"]) == ("HarmBench-4", 3, 1)
+    assert (row["suite"], row["n"], row["models"]) == ("harmbench", 3, 1)
     assert (row["first_safe_second_harmful"], row["first_harmful_second_safe"]) == (1, 0)
+    assert row["ar_difference"] == pytest.approx(-1 / 3) and pd.isna(row["ar_difference_low"]), (
+        "three prompts are too few"
+    )
     turned = asked.compared.pair("refusal_rules", "offline")
-    assert turned.counts["HarmBench-4"].tolist() == counts.T.tolist()
+    assert turned.counts["harmbench"].tolist() == counts.T.tolist()
 
 
 def test_the_paper_s_pair_is_its_print():
     found = Study.load("published").compared.pair()
     assert (found.first, found.second) == ("GPT-4o", "Llama 3.1 405B")
-    row = found.robustness.set_index("suite").loc["HarmBench"]
+    row = found.robustness.set_index("suite").loc["harmbench"]
     assert row[["first_safe_second_harmful", "first_harmful_second_safe", "models"]].tolist() == [261, 2, 16]
     assert round(row["kappa"], 3) == 0.559 and row["interval_unit"] == "replies"
     assert row[["rank_range_first", "rank_range_second"]].notna().all()
+    assert row["ar_difference"] == pytest.approx((3023 - 3533) / 6400) and pd.isna(row["ar_difference_low"])
 
 
 @pytest.mark.parametrize(
@@ -240,7 +244,7 @@ def test_two_judges_do_not_agree_on_what_neither_read(root):
     blank = {"status": ["ok", "empty_response", "empty_response"]}
     store(asked, "harmbench", "offline", [0, None, None], **blank)
     store(asked, "harmbench", "refusal_rules", [1, None, None], **blank)
-    assert asked.compared.pair().counts["HarmBench-4"].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert asked.compared.pair().counts["harmbench"].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
     store(asked, "harmbench", "offline", [None, None, None], status="empty_response")
     asked = study(["offline", "refusal_rules"], empty="safe")
     assert asked.compared.first_pair() == ()

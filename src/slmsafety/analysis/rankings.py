@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import kendalltau, rankdata
 
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.resampling import FEWEST_CLUSTERS, percentile_interval
-from slmsafety.analysis.ties import snap
+from slmsafety.analysis.ties import sign, snap
 
 
 def ranks(scores: pd.Series) -> pd.Series:
@@ -24,6 +25,24 @@ def rank_within_suites(scores: pd.DataFrame, column: str = "score") -> pd.Series
     """Return each row's rank among the models of its suite and, where there is one, its treatment."""
     by = [name for name in ("suite", "treatment") if name in scores.columns]
     return scores.groupby(by, sort=False)[column].transform(ranks)
+
+
+def rank_change(scores: pd.DataFrame, before: str, after: str) -> pd.Series:
+    """Return how many places each row moves up among the models of its suite from one score to another.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        suite and the columns `before` and `after` (scores; higher is better).
+    before, after : str
+        The two scores.
+
+    Returns
+    -------
+    Series
+        The rank by `before` minus the rank by `after`, in places: positive is up; nan where a score is.
+    """
+    return rank_within_suites(scores, before) - rank_within_suites(scores, after)
 
 
 def rank_ranges(trajectories: pd.DataFrame) -> pd.DataFrame:
@@ -100,15 +119,74 @@ def size_steps(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Return the change of the mean score from each size to the next larger one of the same family and suite.
 
     Columns: suite, family, smaller, larger (models), change (of the mean score, nan where one has no score). Models
-    of equal size are ordered by name; families with one model, and models without a size, have no step.
+    of equal size are ordered by name and have no step between them; families with one model, and models without a size,
+    have none.
     """
     rows = []
     for (suite, family), group in outcomes.groupby(["suite", "family"], sort=True):
         ordered = group.dropna(subset=["params_m"]).sort_values(["params_m", "model"])
-        models, means = ordered["model"].tolist(), ordered["mean"].tolist()
-        for place in range(len(models) - 1):
-            rows.append((suite, family, models[place], models[place + 1], means[place + 1] - means[place]))
+        listed = zip(*(ordered[name].tolist() for name in ("model", "mean", "params_m")), strict=True)
+        for (smaller, before, small), (larger, after, large) in pairwise(listed):
+            if large > small:
+                rows.append((suite, family, smaller, larger, after - before))
     return pd.DataFrame(rows, columns=["suite", "family", "smaller", "larger", "change"])
+
+
+def size_trend(outcomes: pd.DataFrame, rng: np.random.Generator, resamples: int = 2000) -> pd.DataFrame:
+    """Say how the mean score of each suite goes with the size of the model: within families, and over all models.
+
+    Parameters
+    ----------
+    outcomes : DataFrame
+        suite, model, family, params_m (millions of parameters) and mean (0 to 1), a row a suite and model
+        (`of_models`).
+    rng : numpy.random.Generator
+        Draws the families.
+    resamples : int
+        The number of draws.
+
+    Returns
+    -------
+    DataFrame
+        A row a suite with a model that has a score and a size: suite; steps (int, to the next larger model of a
+        family that has a score, `size_steps`); rises, falls and level (int, the steps by the change of
+        the mean score; two decimals that are alike in print are level); mean_change (mean of the changes, -1 to 1,
+        nan without a step); models and families (int, with a size and a score); tau (Kendall's tau-b of size and mean
+        score over those models, -1 to 1, nan below two or where either is constant) with tau_low and tau_high, the 95 %
+        percentile interval over families drawn with replacement (nan below ten).
+
+    References
+    ----------
+    Kendall, M. G. (1945). The treatment of ties in ranking problems. Biometrika 33, 239-251.
+    """
+    known = outcomes.dropna(subset=["params_m", "mean"])
+    steps = size_steps(known)
+    rows = []
+    for suite, group in known.groupby("suite", sort=False):
+        changes = steps.loc[steps["suite"] == suite, "change"].to_numpy(float)
+        ways = sign(changes)
+        both, families = group[["params_m", "mean"]].to_numpy(float), group["family"].to_numpy()
+        found = len(set(families))
+        limits = _tau_interval(both, families, rng, resamples) if found >= FEWEST_CLUSTERS else (np.nan, np.nan)
+        counts = (len(changes), *(int((ways == way).sum()) for way in (1, -1, 0)))
+        mean = float(changes.mean()) if len(changes) else np.nan
+        rows.append((suite, *counts, mean, len(group), found, tau(both[:, 0], both[:, 1]), *limits))
+    return pd.DataFrame(rows, columns=_TREND)
+
+
+_TREND = [
+    "suite",
+    "steps",
+    "rises",
+    "falls",
+    "level",
+    "mean_change",
+    "models",
+    "families",
+    "tau",
+    "tau_low",
+    "tau_high",
+]
 
 
 def tau(a: Floats, b: Floats) -> float:
@@ -129,9 +207,9 @@ def possible_ranks(printed: pd.Series) -> pd.DataFrame:
     return pd.DataFrame({"best": best, "worst": worst}, index=printed.index).astype("Int64")
 
 
-def _tau_interval(pairs: Floats, cards: NDArray[Any], rng: np.random.Generator, resamples: int) -> Floats:
+def _tau_interval(pairs: Floats, clusters: NDArray[Any], rng: np.random.Generator, resamples: int) -> Floats:
     # Tau is no function of sums over models, so that every draw is computed by itself.
-    rows_of = [np.flatnonzero(cards == card) for card in dict.fromkeys(cards)]
+    rows_of = [np.flatnonzero(clusters == cluster) for cluster in dict.fromkeys(clusters)]
     drawn = rng.integers(len(rows_of), size=(resamples, len(rows_of)))
     draws = [np.concatenate([rows_of[place] for place in draw]) for draw in drawn]
     a, b = snap(pairs[:, 0]), snap(pairs[:, 1])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -63,6 +63,7 @@ class StudyParams(Strict):
     airbench_scored: tuple[AirbenchScoredEntry, ...] = ()
     scores: ScoresParams = ScoresParams()
     human_labels: str | None = None
+    without: dict[str, tuple[str, ...]] = Field(default={})
     on_demand: bool = False
     seed: int = Field(default=1337, ge=0, lt=2**32)
 
@@ -101,6 +102,7 @@ class StudyParams(Strict):
         if self.kind == "run":
             check_judges(self.judges, self.suites, self.model_ids, self.human_labels is not None)
             self._check_templates()
+            self.check_without([(suite.name, model) for suite in self.suites for model in self.model_ids])
             for suite in self.suites:
                 if not self.judges_of(suite.name):
                     wanted = MULTIPLE_CHOICE_JUDGE if suite.name in MULTIPLE_CHOICE else "a judge of labels"
@@ -122,6 +124,23 @@ class StudyParams(Strict):
     def model_ids(self) -> tuple[str, ...]:
         """The ids of the study's models, in the order of the parameters."""
         return tuple(model.id for model in self.models)
+
+    def takes_part(self, suite: str, model: str) -> bool:
+        """Return whether a model answers a suite: all do but those that `without` lists."""
+        return model not in self.without.get(suite, ())
+
+    def check_without(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Raise InputError where `without` names a suite or model that is none of the pairs, or leaves a suite none."""
+        suites = {suite for suite, _ in pairs}
+        for suite, models in self.without.items():
+            if suite not in suites:
+                raise unknown("suite", suite, suites, "key 'without'")
+            known = {model for name, model in pairs if name == suite}
+            for model in models:
+                if model not in known:
+                    raise unknown("model", model, known, f"key 'without', suite '{suite}'")
+            if known <= set(models):
+                raise InputError(f"key 'without' leaves suite '{suite}' without a model; keep one, or drop the suite")
 
     @property
     def judge_names(self) -> tuple[str, ...]:
@@ -173,8 +192,30 @@ _SOURCES = ("judged_csv", "judged_tables", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
-    "run": {"suites", "models", "generation", "metrics", "judges", "empty", "judged", "human_labels", "on_demand"},
-    "imported": {*_SOURCES, "scores", "suites", "models", "metrics", "judges", "empty", "judged", "human_labels"},
+    "run": {
+        "suites",
+        "models",
+        "generation",
+        "metrics",
+        "judges",
+        "empty",
+        "judged",
+        "human_labels",
+        "without",
+        "on_demand",
+    },
+    "imported": {
+        *_SOURCES,
+        "scores",
+        "suites",
+        "models",
+        "metrics",
+        "judges",
+        "empty",
+        "judged",
+        "human_labels",
+        "without",
+    },
 }
 
 

@@ -134,7 +134,7 @@ def _check_texts(run: Run, stages: Collection[str]) -> None:
             run.stored_prompts(suite.name)
     if "generate" in stages or not {"judge", "metrics"} & set(stages):
         return
-    pairs = [(suite.name, model) for suite in run.params.suites for model in run.params.model_ids]
+    pairs = [(suite.name, model) for model in run.params.model_ids for suite in run.asked_suites(model)]
     absent = [key for key in pairs if not run.responses(*key).count(generation_id=run.generation_ids[key])]
     if len(absent) == len(pairs):
         raise InputError(

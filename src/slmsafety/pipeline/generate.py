@@ -35,7 +35,7 @@ def generate_replies(run: Run, stopped: dict[str, str]) -> Written:
         Takes why a model could not run, by its id; its finished replies are kept.
     """
     waiting = [
-        model for model in run.params.model_ids if any(len(_todo(run, s.name, model)) for s in run.params.suites)
+        model for model in run.params.model_ids if any(len(_todo(run, s.name, model)) for s in run.asked_suites(model))
     ]
     stopped.update(look_at_models(run, waiting))
     kept = _by_workers(run, stopped) if run.params.generation.workers > 1 else {}
@@ -49,7 +49,7 @@ def _by_workers(run: Run, stopped: dict[str, str]) -> dict[tuple[str, ...], int]
     kept: dict[tuple[str, ...], int] = {}
     total, workers = 0, run.params.generation.workers
     for model in _local(run):
-        for suite in run.params.suites:
+        for suite in run.asked_suites(model):
             asked = len(run.asked(suite.name))
             kept[suite.name, model] = asked - len(_todo(run, suite.name, model))
             total += asked if model not in stopped else kept[suite.name, model]
@@ -80,7 +80,7 @@ def _replies(run: Run, report: Report | None, stopped: dict[str, str]) -> Writte
     """Generate what is missing of a shard; a worker reports to its parent and leaves endpoints to it."""
     for model in run.params.model_ids if report is None else _local(run):
         engine = _Engine(run, model, stopped)
-        for suite in run.params.suites:
+        for suite in run.asked_suites(model):
             part, todo = run.responses(suite.name, model), _todo(run, suite.name, model)
             total, made, text = len(run.asked(suite.name)), 0, f"{model} {suite.name}"
             done = total - len(todo)

@@ -42,7 +42,7 @@ def estimate_generation(run: Run, tokens_per_second: float | None = None) -> pd.
     rows: list[list[object]] = []
     for model, source in run.sources.items():
         download = _download_gb(run, model, source)
-        for suite in run.params.suites:
+        for suite in run.asked_suites(model):
             replies, tokens = _waiting(run, suite, model)
             new = replies * run.settings(suite, model).max_new_tokens
             rate = tokens_per_second if source.endpoint is None else None

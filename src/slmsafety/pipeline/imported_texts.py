@@ -55,7 +55,12 @@ def asked(params: StudyParams) -> str:
 
 
 def check_asked(run: Run) -> None:
-    """Raise InputError where the import that is read was made when the parameters read its sources in another way."""
+    """Raise InputError where the import was made when the parameters read its sources in another way.
+
+    The same for a suite or model in the key `without` that it does not hold.
+    """
+    if isinstance(run.texts, ImportedTexts) and run.texts.held:
+        run.params.check_without(run.texts.held)
     before = asked_of(run.texts.opened.root) if isinstance(run.texts, ImportedTexts) else ""
     if before not in ("", asked(run.params)):
         raise InputError(
@@ -73,7 +78,8 @@ def check_imported(run: Run, stages: Collection[str]) -> None:
     texts = run.texts
     if not isinstance(texts, ImportedTexts) or not texts.numbered:
         raise InputError(f"study {params.name} holds no replies yet, or those of an older version; {again}")
-    check_names(params, texts.models(), imported_judges(texts.opened.root))
+    params.check_without(texts.held)
+    check_names(params, sorted({model for _, model in texts.held}), imported_judges(texts.opened.root))
     if "judge" in stages and not run.judges:
         raise InputError(f"study {params.name} names no judge to run; its labels are those of its sources")
     if "judge" in stages:

@@ -62,7 +62,7 @@ def noise_table(run: Run) -> pd.DataFrame:
     made_by = {
         (suite, model, judge): standing_id(run, suite, [model], by)
         for (suite, judge), by in judges.items()
-        for model in run.sources
+        for model in run.texts.models(suite)
     }
     keys = zip(found["suite"], found["model"], found["judge"], found["generation_id"], found["judge_id"], strict=True)
     mine = [
@@ -120,7 +120,7 @@ def _settings(run: Run, sample: int, suites: list[str]) -> Iterator[Setting]:
             continue
         samples = [
             found
-            for name in suites or [suite.name for suite in run.params.suites]
+            for name in (suite.name for suite in run.asked_suites(model) if suite.name in suites or not suites)
             if (found := _sample(run, name, model, sample)) is not None
         ]
         for dtype in dict.fromkeys((*_DTYPES, how.dtype)):

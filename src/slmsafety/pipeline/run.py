@@ -101,6 +101,10 @@ class Run:
         """Return the suites that a judge reads."""
         return [suite for suite in self.suites if judge.reads(suite)]
 
+    def asked_suites(self, model: str) -> list[SuiteParams]:
+        """Return the suites that a model of an own run is asked: all but those that leave it out."""
+        return [suite for suite in self.params.suites if self.params.takes_part(suite.name, model)]
+
     def judged_models(self, judge: JudgeEntry, suite: str | None = None) -> tuple[str, ...]:
         """Return the ids of the models whose replies (to a suite) a judge reads: all, unless its entry names some."""
         return tuple(model for model in self.texts.models(suite) if not judge.models or model in judge.models)

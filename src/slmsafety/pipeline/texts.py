@@ -104,8 +104,9 @@ class OwnTexts:
         return self._run.params.judges
 
     def models(self, suite: str | None = None) -> tuple[str, ...]:
-        """Return the models of the parameters."""
-        return self._run.params.model_ids
+        """Return the models of the parameters, or those of them that take part in a suite."""
+        params = self._run.params
+        return tuple(model for model in params.model_ids if suite is None or params.takes_part(suite, model))
 
     def prompts(self, suite: str) -> Partition:
         """Return the partition of a suite's prompts."""
@@ -155,7 +156,7 @@ class OwnTexts:
         named = dict(zip(part.table.files, part.names, strict=True))
         if named["suite"] not in [suite.name for suite in self.suites]:
             return False
-        if named.get("model", "") not in ("", *self.models()):
+        if named.get("model", "") not in ("", *self.models(named["suite"])):
             return False
         judges = [judge for judge in self.judges if judge.name == named.get("judge")]
         return "judge" not in named or any(named["model"] in self._run.judged_models(judge) for judge in judges)
@@ -182,7 +183,9 @@ class OwnTexts:
         """Return the ids and sources of the replies."""
         run = self._run
         return {
-            "generation_ids": {" ".join(key): value for key, value in run.generation_ids.items()},
+            "generation_ids": {
+                " ".join(key): value for key, value in run.generation_ids.items() if run.params.takes_part(*key)
+            },
             "models": {model: source.definition() for model, source in run.sources.items()},
         }
 
@@ -233,9 +236,14 @@ class ImportedTexts:
         return tuple(sorted({name for of, name in self._pairs if suite in (None, of)}))
 
     @cached_property
-    def _pairs(self) -> list[tuple[str, str]]:
-        """The suites and models that there are replies of."""
+    def held(self) -> list[tuple[str, str]]:
+        """The suites and models that the import holds replies of."""
         return [(part.names[0], part.names[1]) for part in self.opened.partitions(RESPONSES.name)]
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Those of them that take part."""
+        return [pair for pair in self.held if self._run.params.takes_part(*pair)]
 
     def prompts(self, suite: str) -> Partition:
         """Return the partition of a suite's prompts in the import."""
@@ -283,7 +291,7 @@ class ImportedTexts:
         """Return whether the import holds a partition's suite and model."""
         named = dict(zip(part.table.files, part.names, strict=True))
         if not self.made_here(part):
-            return True
+            return self._run.params.takes_part(named["suite"], named.get("model", ""))
         suites = [suite.name for suite in self.suites]
         return named["suite"] in suites and named.get("model", "") in ("", *self.models(named["suite"]))
 

@@ -13,6 +13,7 @@ from slmsafety.published.tables import (
     sst_outcome,
     table4_features,
     table_bytes,
+    with_ids,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "sst_outcome",
     "table4_features",
     "table_bytes",
+    "with_ids",
 ]

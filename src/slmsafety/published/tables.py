@@ -54,6 +54,13 @@ def printed(name: str) -> pd.DataFrame:
     return table.astype(dict.fromkeys(counts, "Int64"))
 
 
+def with_ids(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a printed table with ids for the names of its suites (suite, source, target) and models (model)."""
+    ids: dict[str, dict[str, str]] = dict.fromkeys(("suite", "source", "target"), SUITES)
+    ids["model"] = dict(load_cards()[["name", "id"]].to_numpy())
+    return table.assign(**{name: table[name].replace(known) for name, known in ids.items() if name in table})
+
+
 def table_bytes() -> dict[str, bytes]:
     """Return the bytes of each printed table's file, for the record of what a figure was made from."""
     return file_bytes(f"{file}.csv" for file in PRINTED.values())
@@ -84,10 +91,7 @@ def outcomes() -> pd.DataFrame:
         One row a suite and model (ids). n and prompts: int, the suite's number of prompts; hcr, ar, srr, mean: float in
         [0, 1], two decimals; accuracy: nan; n_<status>: 0, since the paper prints no count of replies without a label.
     """
-    ids = load_cards().set_index("name")["id"]
-    table = printed("table_a1_outcomes")
-    table["model"] = table["model"].map(ids)
-    table["suite"] = table["suite"].map(SUITES)
+    table = with_ids(printed("table_a1_outcomes"))
     table["n"] = table["prompts"] = table["suite"].map(PROMPTS)
     table["accuracy"] = np.nan
     table[[f"n_{status}" for status in STATUSES]] = 0

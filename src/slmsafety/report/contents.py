@@ -16,7 +16,7 @@ REQUIREMENTS = {
     "rates": "none of its replies to prompts to refuse has a label",
     "ranked": "no suite has labels of two models' replies to prompts to refuse",
     "common_models": "no two suites have two models in common whose scores differ in both",
-    "sized_family": "no suite has scores of two models of one family whose sizes are known",
+    "sized_family": "no suite has scores of two models of one family whose sizes are known and differ",
     "labels": "it has no labels of single replies",
     "metrics": "it has no metrics of all its prompts and replies (the key `metrics` of a study makes them)",
     "prompt_rates": "fewer than three of its prompts have an ambiguity rate, or all have the same one",

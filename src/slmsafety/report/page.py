@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from slmsafety.errors import unknown, visible
 from slmsafety.report.contents import REQUIREMENTS, Artifact, contents
 from slmsafety.report.numbers import write_numbers
-from slmsafety.report.save import Target, flatten, save_figure, save_table, texts
+from slmsafety.report.save import Target, flatten, save_figure, save_table
+from slmsafety.report.tabular import texts, without_ids
 from slmsafety.report.text import counted, html, markdown
 
 _ipython: Any = IPython.display  # a library without types
@@ -153,8 +154,8 @@ class Page:
 
 
 def table_html(frame: pd.DataFrame, formats: dict[str, str] | None = None) -> str:
-    """Return the table as HTML in which all text, of cells and of headings, is escaped."""
-    cells = texts(flatten(frame), formats or {})
+    """Return the table as HTML in which all text, of cells and of headings, is escaped; ids as in `without_ids`."""
+    cells = without_ids(texts(flatten(frame), formats or {}))
     escaped = pd.DataFrame({html(column): [html(value) for value in cells[column]] for column in cells})
     with pd.option_context("display.max_colwidth", None):
         return escaped.to_html(index=False, escape=False, border=0)

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from slmsafety.errors import InputError, unknown, visible
+from slmsafety.errors import InputError, visible
 from slmsafety.records.files import write_atomic
 from slmsafety.report.style import styled
-from slmsafety.report.text import latex
+from slmsafety.report.tabular import tabular, texts
 
 _SLUG = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 
@@ -105,8 +104,9 @@ def save_table(frame: pd.DataFrame, name: str, target: Target, formats: dict[str
     target : Target
         Where it goes.
     formats : dict of str to str, optional
-        A column's format specification in the LaTeX file, such as ".2f"; other floats have ".3f". The CSV has six
-        significant digits. A missing number is empty in the CSV and "--" in LaTeX.
+        A column's format specification in the LaTeX file, such as ".2f", before that of headers.csv; other floats have
+        ".3f". The CSV has the columns' names and six significant digits; LaTeX has their words (`tabular`). A missing
+        number is empty in the CSV and "--" in LaTeX.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def save_table(frame: pd.DataFrame, name: str, target: Target, formats: dict[str
     return _write_all(
         {
             table.with_suffix(".csv"): _csv(flat).encode(),
-            table.with_suffix(".tex"): _tex(flat, formats or {}).encode(),
+            table.with_suffix(".tex"): tabular(flat, formats or {}).encode(),
             table.with_suffix(".json"): target.sidecar(name),
         }
     )
@@ -138,34 +138,20 @@ def slug_path(folder: Path, *names: str) -> Path:
 
 
 def flatten(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with its named index levels as columns; InputError when two columns have the same name."""
+    """Return the frame with its named index levels as columns, and each title after its id (suite, suite_title).
+
+    Raises InputError when two columns have the same name.
+    """
     flat = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     if not flat.columns.is_unique:
         twice = flat.columns[flat.columns.duplicated()][0]
         raise InputError(f"a table has the column '{visible(twice)}' twice; column names must be unique")
-    return flat
-
-
-def cell(value: Any, spec: str, missing: str) -> str:
-    """Return a cell's text: numbers by the format specification, never a negative zero; text as it is."""
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return missing
-    if not spec or isinstance(value, bool) or not pd.api.types.is_number(value):
-        return str(value)
-    text = format(value, spec)
-    return text.removeprefix("-") if text.startswith("-") and not text.strip("-0.%") else text
-
-
-def texts(frame: pd.DataFrame, formats: dict[str, str], default: str = ".3f", missing: str = "--") -> pd.DataFrame:
-    """Return the frame as text: `formats` by column, `default` for the floats of other columns."""
-    for column in formats:
-        if column not in frame.columns:
-            raise unknown("column", column, map(str, frame.columns), "the formats of a table")
-
-    def spec(column: Any, value: Any) -> str:
-        return formats.get(column, default if isinstance(value, float | np.floating) else "")
-
-    return pd.DataFrame({c: [cell(v, spec(c, v), missing) for v in frame[c]] for c in frame.columns}, dtype="str")
+    ids = {f"{name}{end}": name for name in flat.columns for end in ("_title", "_name")}
+    titles = [name for name in flat.columns if ids.get(name) in flat.columns]
+    order: list[Any] = []
+    for name in flat.columns:
+        order += [] if name in titles else [name, *(title for title in titles if ids[title] == name)]
+    return flat[order]
 
 
 def _csv(frame: pd.DataFrame) -> str:
@@ -175,23 +161,6 @@ def _csv(frame: pd.DataFrame) -> str:
         .rename(columns=visible)
         .to_csv(index=False, lineterminator="\n")
     )
-
-
-def _tex(frame: pd.DataFrame, formats: dict[str, str]) -> str:
-    numeric = [pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in frame.dtypes]
-    cells = texts(frame, formats)
-    escaped = pd.DataFrame(
-        {
-            latex(column): [_minus(latex(value)) if number else latex(value) for value in cells[column]]
-            for column, number in zip(frame.columns, numeric, strict=True)
-        }
-    )
-    aligned = "".join("r" if number else "l" for number in numeric)
-    return escaped.style.hide(axis="index").to_latex(hrules=True, column_format=aligned)
-
-
-def _minus(number: str) -> str:
-    return f"$-${number[1:]}" if number.startswith("-") and number != "--" else number
 
 
 def _drawn(fig: Figure, kind: str, metadata: dict[str, None]) -> bytes:

@@ -76,12 +76,12 @@ def no_noise(study: str, kind: str) -> str:
 
 
 def ranked_first(ranked: pd.DataFrame) -> list[str]:
-    """Name the models that rank first in each suite with scores of two models or more.
+    """Name the models with the highest mean score in each suite with scores of two models or more.
 
     Parameters
     ----------
     ranked : DataFrame
-        One row a suite and model: suite_title, model_name and rank (1 is best; nan without a score).
+        One row a suite and model: suite_title, model_name, mean (0 to 1) and rank (1 is best; nan without a score).
 
     Returns
     -------
@@ -90,9 +90,14 @@ def ranked_first(ranked: pd.DataFrame) -> list[str]:
     """
     known = ranked.dropna(subset="rank")
     many = known[known.groupby("suite_title")["rank"].transform("size") > 1]
-    first = many[many["rank"] == many.groupby("suite_title")["rank"].transform("min")]
-    best = "; ".join(f"{title}: {', '.join(names)}" for title, names in first.groupby("suite_title")["model_name"])
-    return [f"Ranked first by the mean score: {best}."] if best else []
+    best = []
+    for title, group in many.groupby("suite_title"):
+        first, others = group[group["rank"] == group["rank"].min()], group[group["rank"] > group["rank"].min()]
+        after = f", next {others['mean'].max():.2f}" if len(others) else ""
+        level = f"{'level ' if len(first) > 1 else ''}at {first['mean'].iloc[0]:.2f}"
+        best.append(f"{title}: {', '.join(first['model_name'])} ({level}{after})")
+    limit = "It is the order on these prompts; the scores alone do not tell whether other prompts would keep it."
+    return [f"Highest mean score: {'; '.join(best)}. {limit}"] if best else []
 
 
 def other_languages(outcomes: pd.DataFrame) -> list[str]:
@@ -135,8 +140,8 @@ def rank_agreement(pairs: pd.DataFrame) -> str:
     Parameters
     ----------
     pairs : DataFrame
-        A row a pair of suites, at least one: tau (-1 to 1), n (models in both; systems, where there is a column
-        `models`) and models (how many models those are of).
+        A row a pair of suites, at least one: tau (-1 to 1) with its limits low and high (nan where there is none), n
+        (models in both; systems, where there is a column `models`) and models (how many models those are of).
 
     Returns
     -------
@@ -147,18 +152,37 @@ def rank_agreement(pairs: pd.DataFrame) -> str:
     models = pairs.get("models", pairs["n"])
     enough = "1 would be the same order" if models.min() >= ENOUGH else "with so few models that says nothing"
     span = f"lies between {low:.2f} and {high:.2f}" if len(pairs) > 1 else f"is {low:.2f}"
+    limits = pairs[["low", "high"]].dropna()
+    sure = f", 95 % limits from {limits['low'].min():.2f} to {limits['high'].max():.2f}" if len(limits) else ""
     names = "models" if "models" not in pairs else f"systems of {counted(int(models.max()), 'model')}"
     ranked = f"{fewest} to {most} {names}" if most > fewest else f"{fewest} {names}"
-    return f"Tau-b between {'suites' if len(pairs) > 1 else 'the two suites'} {span} (n = {ranked}); {enough}."
+    return f"Tau-b between {'suites' if len(pairs) > 1 else 'the two suites'} {span} (n = {ranked}{sure}); {enough}."
 
 
-def size_steps(changes: pd.Series) -> str:
-    """Count the steps to a larger model that raise the score; `changes` of the mean score, at least one, are known."""
-    up = int((changes > 0).sum())
-    return (
-        f"Steps to the next larger model of a family that raise the mean score: {up} of {len(changes)}; about half "
-        "would be chance."
-    )
+def size_trend(trend: pd.DataFrame) -> list[str]:
+    """Say how the mean score goes with size.
+
+    Parameters
+    ----------
+    trend : DataFrame
+        A row a suite: suite_title, steps, rises, falls, level, models and families (int), tau, tau_low and tau_high (-1
+        to 1; nan where undefined).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite with a step.
+    """
+    told = []
+    for row in trend[trend["steps"] > 0].to_dict("records"):
+        ways = f"{row['rises']} raise the mean score, {row['falls']} lower it and {row['level']} leave it level"
+        said = f"{row['suite_title']}: of {counted(row['steps'], 'step')} to the next larger model of a family {ways}"
+        if pd.notna(row["tau"]):
+            few = f"{counted(row['families'], 'family', 'families')}, too few for an interval"
+            sure = f"{row['tau_low']:.2f} to {row['tau_high']:.2f} over families" if pd.notna(row["tau_low"]) else few
+            said += f"; tau-b of size and score over {counted(row['models'], 'model')} is {row['tau']:.2f} ({sure})"
+        told.append(f"{said}.")
+    return told
 
 
 def scored(study: str, scores: pd.DataFrame) -> list[str]:
@@ -294,13 +318,32 @@ def pair_orders(orders: pd.DataFrame) -> list[str]:
     Returns
     -------
     list of str
-        A sentence for each suite.
+        A sentence for each suite, and what the counts leave out.
     """
-    return [
+    told = [
         f"{row.suite_title}: pairs of models that keep their order whatever common value an ambiguous label has:"
         f" {row.strict} of {row.pairs}; when each model may be read its own way: {row.disjoint}."
         for row in orders.itertuples()
     ]
+    return [*told, "The counts are of these prompts: sampling error is not in them."] if told else []
+
+
+def strict_pair_range(room: pd.DataFrame) -> list[str]:
+    """Say how many pairs keep their order as far as printed decimals tell.
+
+    Parameters
+    ----------
+    room : DataFrame
+        A row a suite: suite_title, pairs, fewest and most (int).
+
+    Returns
+    -------
+    list of str
+        A sentence, or none.
+    """
+    each = ", ".join(f"{row.suite_title} {row.fewest} to {row.most} of {row.pairs}" for row in room.itertuples())
+    why = "models with the same print can stand either way"
+    return [f"Two printed decimals leave a range of pairs that keep their order: {each}; {why}."] if each else []
 
 
 def rank_sets(sets: pd.DataFrame) -> list[str]:
@@ -332,7 +375,7 @@ def far_moves(scores: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     scores : DataFrame
-        A row a suite and model: suite_title and change (in ranks).
+        A row a suite and model: suite_title and rank_change (in ranks).
 
     Returns
     -------
@@ -341,7 +384,7 @@ def far_moves(scores: pd.DataFrame) -> list[str]:
     """
     return [
         f"{title}: models that move {FAR} ranks or more when the mean is discounted:"
-        f" {int((group['change'].abs() >= FAR).sum())} of {len(group)}."
+        f" {int((group['rank_change'].abs() >= FAR).sum())} of {len(group)}."
         for title, group in scores.groupby("suite_title")
         if len(group) > FAR
     ]

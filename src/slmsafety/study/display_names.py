@@ -11,7 +11,10 @@ from slmsafety.models.cards import load_cards
 from slmsafety.params.entries import ModelParams
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE, SUITES, title
 
-_SIZES = ["suite", "prompts", "controls", "choices", "categories", "revision"]
+_SIZES = ["suite", "suite_title", "prompts", "controls", "choices", "categories", "revision"]
+
+_ARCHITECTURE = ["model", "model_name", "card", "year", "params_m", "context", "base_or_tuned", "layers", "heads"]
+_ARCHITECTURE += ["kv_heads", "hidden", "ffn", "vocab", "norm", "position", "attention", "activation", "note"]
 
 
 def suite_titles(prompts: pd.DataFrame) -> dict[str, str]:
@@ -26,7 +29,7 @@ def suite_titles(prompts: pd.DataFrame) -> dict[str, str]:
 
 
 def suite_sizes(prompts: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
+    """Return suite, suite_title, prompts (to refuse), controls, choices (multiple choice), categories and revision."""
     choice = prompts["suite"].isin(MULTIPLE_CHOICE)
     harm = prompts["expected"].eq("refuse") & ~choice
     rows = prompts.assign(prompts=harm, choices=choice, controls=~harm & ~choice)
@@ -34,12 +37,12 @@ def suite_sizes(prompts: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFram
     named = {"categories": ("category", "nunique"), "revision": ("suite_revision", "first")}
     sums = {name: (name, "sum") for name in ("prompts", "controls", "choices")}
     frame = rows.groupby("suite", sort=True).agg(**sums, **named).reset_index()
-    return frame.assign(suite=[titles.get(name, name) for name in frame["suite"]])[_SIZES]
+    return frame.assign(suite_title=[titles.get(name, name) for name in frame["suite"]])[_SIZES]
 
 
 def printed_sizes(titles: Mapping[str, str]) -> pd.DataFrame:
     """Return the same of the paper's suites, of which it prints the prompts."""
-    counts = [(titles[name], n, 0, 0, None, None) for name, n in published.PROMPTS.items()]
+    counts = [(name, titles[name], n, 0, 0, None, None) for name, n in published.PROMPTS.items()]
     return pd.DataFrame(counts, columns=_SIZES)
 
 
@@ -61,6 +64,21 @@ def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
             if getattr(model, key) is not None:
                 cards.loc[model.id, key] = getattr(model, key)
     return cards
+
+
+def model_cards(ids: Iterable[str], models: Iterable[ModelParams] = ()) -> pd.DataFrame:
+    """Return the architecture of the models, a row each by model id: model, model_name, card and the cards' columns."""
+    cards = named_cards(models).reindex(sorted(ids)).rename_axis("model").reset_index()
+    for column, source in (("card", "card"), ("model_name", "name")):  # a model without a card is one of its own
+        cards[column] = cards[source].fillna(cards["model"])
+    return cards[_ARCHITECTURE]
+
+
+def printed_models() -> pd.DataFrame:
+    """Return Table A2 as the paper prints it, with model and model_name in place of the printed name."""
+    table = published.printed("table_a2_models")
+    ids = published.with_ids(table)["model"]
+    return table.rename(columns={"model": "model_name"}).assign(model=ids)[["model", "model_name", *table.columns[1:]]]
 
 
 def with_names(frame: pd.DataFrame, titles: dict[str, str], cards: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from slmsafety import published
 from slmsafety.analysis.judges.agreement import agreement, confusion_from_long
+from slmsafety.analysis.judges.ar_difference import ar_difference, no_interval, with_difference
 from slmsafety.analysis.judges.two_judges import COLUMNS, KEYS, both_labelled, confusions, robustness
 from slmsafety.analysis.units import groups
 from slmsafety.errors import InputError
@@ -24,7 +25,7 @@ PRINTED_JUDGES = ("GPT-4o", "Llama 3.1 405B")
 
 
 class JudgePair(NamedTuple):
-    """Two judges on the same replies to harmful prompts: counts by suite title, and Table 5's rows."""
+    """Two judges on the same replies to harmful prompts: counts by suite, and Table 5's rows with `ar_difference`."""
 
     first: str
     second: str
@@ -95,8 +96,8 @@ class Comparisons:
         """
         study = self._study
         if study.printed_only:
-            return printed_pair(study.titles(), names)
-        return pair(names or self.first_pair(), study.labels, study.titles())
+            return printed_pair(names)
+        return pair(names or self.first_pair(), study.labels)
 
     def first_pair(self) -> tuple[str, ...]:
         """Return the first two judges that labelled one reply to a harmful prompt both; () where no two did."""
@@ -108,8 +109,8 @@ class Comparisons:
         return ()
 
     def printed(self) -> pd.DataFrame:
-        """Return Table 5 as printed, with suite titles (`published.robustness`)."""
-        return _printed_robustness(self._study.titles())
+        """Return Table 5 as printed (`published.robustness`)."""
+        return published.robustness()
 
     def reference(self) -> Reference:
         """Return the judges' verdicts on replies with hand labels, or else with a label of the `first_pair`'s first.
@@ -137,29 +138,25 @@ class Comparisons:
         return crossings(self._study.run, self._study.judges(), self._study.labels)
 
 
-def printed_pair(titles: Mapping[str, str], names: Collection[str] = ()) -> JudgePair:
+def printed_pair(names: Collection[str] = ()) -> JudgePair:
     """Return the paper's two judges: Table 6's counts, what follows from them, and Table 5's printed rank ranges.
 
     Its 16 models are not named, so that the rank ranges cannot be recomputed; kappa's interval treats replies as
-    independent. Raises InputError where others are asked for.
+    independent, and the difference of the ambiguity rates has none. Raises InputError where others are asked for.
     """
     if names and tuple(names) != PRINTED_JUDGES:
         raise InputError(f"judges: the paper prints {' and '.join(PRINTED_JUDGES)} alone, in this order")
     long = published.printed("table6_confusion").rename(columns={"gpt": "first", "llama": "second"})
-    counts = {str(titles[published.SUITES[str(s)]]): confusion_from_long(g) for s, g in long.groupby("suite")}
-    rows = [{"suite": title, **agreement(table)._asdict()} for title, table in counts.items()]
-    ranges = _printed_robustness(titles)[["suite", "rank_range_first", "rank_range_second"]]
+    counts = {published.SUITES[str(name)]: confusion_from_long(rows) for name, rows in long.groupby("suite")}
+    rows = [{"suite": suite, **agreement(table)._asdict()} for suite, table in counts.items()]
+    ranges = published.robustness()[["suite", "rank_range_first", "rank_range_second"]]
     frame = pd.DataFrame(rows).assign(interval_unit="replies", models=published.TWO_JUDGE_MODELS)
-    return JudgePair(*PRINTED_JUDGES, counts, frame.merge(ranges, on="suite")[list(COLUMNS)])
+    whole = with_difference(frame.merge(ranges, on="suite")[list(COLUMNS)], no_interval(frame))
+    return JudgePair(*PRINTED_JUDGES, counts, whole)
 
 
-def _printed_robustness(titles: Mapping[str, str]) -> pd.DataFrame:
-    table = published.robustness()
-    return table.assign(suite=table["suite"].map(titles))
-
-
-def pair(names: Collection[str], labels: Callable[[str], pd.DataFrame], titles: Mapping[str, str]) -> JudgePair:
-    """Return how two judges label the same replies; `labels` gives a judge's, and titles are by suite.
+def pair(names: Collection[str], labels: Callable[[str], pd.DataFrame]) -> JudgePair:
+    """Return how two judges label the same replies; `labels` gives a judge's.
 
     Raises InputError for anything but two different names, and where they have no labelled reply in common.
     """
@@ -169,8 +166,8 @@ def pair(names: Collection[str], labels: Callable[[str], pd.DataFrame], titles: 
     both = both_labelled(labels(first), labels(second))
     if both.empty:
         raise InputError(f"judges '{first}' and '{second}' have no labelled reply to a harmful prompt in common")
-    both["suite"] = [titles.get(suite, suite) for suite in both["suite"]]
-    return JudgePair(first, second, confusions(both), robustness(both))
+    groups = both if "group" in both else both.merge(labels(first)[[*KEYS, "group"]], on=KEYS, validate="one_to_one")
+    return JudgePair(first, second, confusions(both), with_difference(robustness(both), ar_difference(groups)))
 
 
 def against_people(hand: pd.DataFrame, judged: Mapping[str, pd.DataFrame]) -> Reference:

@@ -31,8 +31,8 @@ from slmsafety.pipeline.shards import this_shard
 from slmsafety.pipeline.stages import chosen_stages
 from slmsafety.pipeline.status import study_status, suite_files
 from slmsafety.records.ids import text_id
+from slmsafety.study import display_names as display
 from slmsafety.study.capabilities import PUBLISHED, capabilities
-from slmsafety.study.display_names import named_cards, printed_sizes, suite_sizes, suite_titles, with_names
 from slmsafety.study.first_judge import of_first_judge, say_who_judged
 from slmsafety.study.judge_comparisons import Comparisons
 from slmsafety.study.measured import makers, perplexity_notes, with_maker
@@ -282,27 +282,27 @@ class Study:
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the frame with the display names of its suites and models (`display_names.with_names`)."""
-        return with_names(frame, self.titles(), named_cards(self.params.models))
+        return display.with_names(frame, self.titles(), display.named_cards(self.params.models))
 
     def suite_sizes(self) -> pd.DataFrame:
-        """Return suite (title), prompts (to refuse), controls, choices (multiple choice), categories and revision."""
+        """Return suite, suite_title, prompts (to refuse), controls, choices (multiple choice), categories, revision."""
         if self.printed_only:
-            return printed_sizes(self.titles())
-        return suite_sizes(self.table("prompts", ["expected", "category", "suite_revision"]), self.titles())
+            return display.printed_sizes(self.titles())
+        return display.suite_sizes(self.table("prompts", ["expected", "category", "suite_revision"]), self.titles())
 
     def model_table(self) -> pd.DataFrame:
-        """Return Table A2 as printed, or the cards of the study's own models (their true architecture)."""
+        """Return Table A2 as printed, or the cards of the study's own models (their true architecture), with ids."""
         if self.printed_only:
-            return published.printed("table_a2_models")
-        ids = sorted(self.table("judgments", ["judge"])["model"].unique())
-        cards = named_cards(self.params.models).reindex(ids).rename_axis("id").reset_index()
-        cards["card"] = cards["card"].fillna(cards["id"])  # a model without a card is one of its own
-        columns = ["id", "card", "name", "year", "params_m", "context", "base_or_tuned", "layers", "heads", "kv_heads"]
-        return cards[[*columns, "hidden", "ffn", "vocab", "norm", "position", "attention", "activation", "note"]]
+            return display.printed_models()
+        return display.model_cards(self.table("judgments", ["judge"])["model"].unique(), self.params.models)
 
     def printed(self, name: str) -> pd.DataFrame:
         """Return one of the paper's tables as printed (`published.printed`)."""
         return published.printed(name)
+
+    def printed_outcomes(self) -> pd.DataFrame:
+        """Return Table A1 as printed (`published.printed`), with ids and with names for display."""
+        return self.named(published.with_ids(published.printed("table_a1_outcomes")))
 
     def prompt_counts(self) -> dict[str, int]:
         """Return the number of prompts to refuse in each suite."""
@@ -318,7 +318,7 @@ class Study:
 
     def true_features(self) -> pd.DataFrame:
         """Return the features of the cards and of the study's own models, by model (`models.cards.features`)."""
-        return features(named_cards(self.params.models))
+        return features(display.named_cards(self.params.models))
 
     @property
     def compared(self) -> Comparisons:
@@ -345,9 +345,9 @@ class Study:
         return rest + asked if own.issuperset(asked) else asked + rest
 
     def coverage(self) -> pd.DataFrame:
-        """Return suite, model, judge, rows and the number of rows of each status that occurs."""
+        """Return suite, model (ids and titles), judge, the number of rows of each status that occurs, and rows."""
         judged = self.named(self.table("judgments", ["judge", "status"]))
-        keys = ["suite_title", "model_name", "judge"]
+        keys = ["suite", "suite_title", "model", "model_name", "judge"]
         counts = judged.groupby([*keys, "status"]).size().unstack(fill_value=0)
         return counts.assign(rows=counts.sum(axis=1)).reset_index()
 
@@ -355,7 +355,7 @@ class Study:
         """Return the title of each suite; a partial one says what it is (`display_names.suite_titles`)."""
         if self._titles is None:
             prompts = pd.DataFrame() if self.printed_only else self._tables.read("prompts", ["meta"])
-            self._titles = suite_titles(prompts)
+            self._titles = display.suite_titles(prompts)
         return self._titles
 
     def human_labels(self) -> pd.DataFrame:
