@@ -314,7 +314,7 @@ class Study:
 
     def reported_features(self) -> pd.DataFrame:
         """Return the features of Table 4 of the paper's and the study's models (`published.table4_features`)."""
-        return published.table4_features(named_cards(self.params.models))
+        return published.table4_features(display.named_cards(self.params.models))
 
     def true_features(self) -> pd.DataFrame:
         """Return the features of the cards and of the study's own models, by model (`models.cards.features`)."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
 
 from slmsafety.analysis.arrays import Floats
-from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums
+from slmsafety.analysis.mean_intervals import difference_interval
 
 DIFFERENCE = ["ar_difference", "ar_difference_low", "ar_difference_high"]
 
@@ -24,36 +23,15 @@ def ar_difference(both: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         A row a suite: suite, ar_difference = AR by the second judge minus AR by the first (-1 to 1), and the limits
-        ar_difference_low and ar_difference_high of its 95 % interval over groups: the standard error of the groups'
-        sums and the quantile of t with one degree less than groups. They are nan below ten groups, and where all groups
-        differ alike, whose error of 0 says nothing. Both judges read the same replies: the interval is of the paired
+        ar_difference_low and ar_difference_high of its 95 % interval over groups (nan below ten,
+        `mean_intervals.difference_interval`). Both judges read the same replies: the interval is of the paired
         difference.
-
-    References
-    ----------
-    Liang, K.-Y. and Zeger, S. L. (1986). Longitudinal data analysis using generalized linear models. Biometrika 73,
-    13-22.
     """
     rows = []
     for suite, part in both.groupby("suite", sort=True):
         moved: Floats = part["second"].eq(1).to_numpy(float) - part["first"].eq(1).to_numpy(float)
-        rows.append((suite, float(moved.mean()), *_limits(moved, part["group"])))
+        rows.append((suite, float(moved.mean()), *difference_interval(moved, part["group"])))
     return pd.DataFrame(rows, columns=["suite", *DIFFERENCE])
-
-
-def _limits(values: Floats, groups: pd.Series) -> tuple[float, float]:
-    sums = cluster_sums(np.column_stack([values, np.ones(len(values))]), groups)
-    mean, count = float(values.mean()), len(sums)
-    residual = sums[:, 0] - mean * sums[:, 1]
-    error = float(np.sqrt(count / max(count - 1, 1) * (residual**2).sum())) / len(values)
-    if count < FEWEST_CLUSTERS or error < _NO_ERROR:
-        return np.nan, np.nan
-    wide = float(t.ppf(0.975, count - 1)) * error
-    return max(mean - wide, -1.0), min(mean + wide, 1.0)
-
-
-# Above float noise, and below the error that one reply in 500,000 makes.
-_NO_ERROR = 1e-9
 
 
 def no_interval(robustness: pd.DataFrame) -> pd.DataFrame:
