@@ -27,9 +27,12 @@ resamples: int = 2000  # bootstrap draws of models behind the interval of tau
 # %%
 import numpy as np
 
+from slmsafety.analysis.differences import neighbour_differences, unpaired_differences
 from slmsafety.analysis.outcomes import counts, missing
 from slmsafety.analysis.rankings import of_models, rank_agreement, rank_within_suites, size_trend
+from slmsafety.analysis.rate_intervals import card_limits
 from slmsafety.report import figures as draw
+from slmsafety.report import rank_findings
 from slmsafety.report import score_findings as told
 from slmsafety.report.page import Page
 from slmsafety.study import Study
@@ -41,7 +44,7 @@ keys = ["suite", "suite_title", "model", "model_name"]
 # %% [markdown]
 # ## Figure 1: the rankings
 #
-# The mean score by suite, with the rank beside it; BBQ has accuracy (the exact letter, as HELM counts). Families stand
+# The mean score by suite with its interval over groups of prompts (95 %), and the rank beside it; BBQ has accuracy (the exact letter, as HELM counts). Families stand
 # together, small to large.
 
 # %%
@@ -53,8 +56,21 @@ if page.has("fig1_rankings"):
 # %%
 if page.has("rankings"):
     rows = ranked.sort_values(["suite_title", "rank", "model_name"])
-    page.table("rankings", rows[[*keys, *counts(scored), "missing", "mean", "rank"]], {"mean": ".2f", "rank": ".1f"})
+    columns = [*keys, *counts(scored), "missing", "mean", "mean_low", "mean_high", "rank"]
+    page.table("rankings", rows[columns], {"mean": ".2f", "rank": ".1f"})
     page.say(*told.ranked_first(ranked), *told.other_languages(scored))
+
+# %% [markdown]
+# Is a model above the next, or is that the draw of prompts? Both answer the same prompts, so that their difference is taken by
+# prompt. `published` has rates alone: its intervals are the widest that the pairing leaves open. Each interval is for one pair.
+
+# %%
+if page.has("neighbour_differences"):
+    apart = unpaired_differences(lab.outcomes()) if lab.printed_only else neighbour_differences(lab.labels())
+    apart = lab.named(apart).assign(other_name=apart["other"].map(scored.set_index("model")["model_name"].to_dict()))
+    limits = ["difference", "difference_low", "difference_high"]
+    page.table("neighbour_differences", apart[[*keys, "other", "other_name", "prompts", "groups", *limits]])
+    page.say(*rank_findings.neighbours(apart))
 
 # %% [markdown]
 # ## Do the suites agree?
@@ -78,7 +94,9 @@ if page.has("rank_agreement"):
 
 # %%
 if page.has("size_within_family"):
-    page.figure("size_within_family", draw.size_within_family(of_models(scored)))
+    cards = scored.drop_duplicates("model").set_index("model")["card"]
+    sized = of_models(scored, None if lab.printed_only else card_limits(lab.labels(), cards))
+    page.figure("size_within_family", draw.size_within_family(sized))
 
 # %%
 if page.has("size_trend"):

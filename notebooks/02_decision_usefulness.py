@@ -24,10 +24,9 @@
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
 
 # %%
-from slmsafety.analysis import rate_intervals, rounding, units
-from slmsafety.analysis.judges.agreement import agreement_over_groups, confusion, confusion_frame
-from slmsafety.analysis.judges.coverage import coverage_curves
-from slmsafety.analysis.judges.judge_card import judge_cards
+import pandas as pd
+
+from slmsafety.analysis import rate_intervals, rounding
 from slmsafety.analysis.outcomes import counts, decisiveness, empty_effect, missing, over_refusal, refusals_untold
 from slmsafety.analysis.rankings import rank_change
 from slmsafety.analysis.treatments import adjusted_score
@@ -79,22 +78,24 @@ if page.has("fig3_distributions"):
 if page.has("table_a1_outcomes"):
     table = outcomes.assign(s_adj=adjusted_score(outcomes), missing=missing(outcomes))
     table["rank_change"] = rank_change(table, "mean", "s_adj")
-    rates = ["mean", "hcr", "ar", "srr", "s_adj"]
+    rates = [f"{rate}{end}" for rate in ("mean", "hcr", "ar", "srr", "s_adj") for end in ("", "_low", "_high")]
     columns = [*keys, *counts(outcomes), "missing", *rates, "rank_change"]
     page.table("table_a1_outcomes", table[columns], dict.fromkeys(rates, ".2f") | {"rank_change": "+.1f"})
     page.say(*score_findings.other_languages(outcomes))
 
 # %% [markdown]
-# How far would they move with other prompts? Intervals are over groups of prompts (95 %), and take a missing label as one that is
-# missing by chance. Two models answer the same prompts, so that overlapping intervals do not say that two models are level.
+# Intervals are over groups of prompts (95 %; `published` has no replies, so that its own take them as independent). Above, a missing
+# label is left out, as if missing by chance. Here it may also be anything (`missing_labels`: worst). `score`: the mean, however each
+# ambiguous reply is read. Two models answer the same prompts: overlapping intervals do not say that they are level.
 
 # %%
 if page.has("rate_intervals"):
-    sure = lab.named(rate_intervals.rate_intervals(lab.labels()))
-    limits = [f"{rate}{end}" for rate in ("hcr", "ar", "srr", "mean") for end in ("", "_low", "_high")]
-    shown = sure[[*keys, "n", "prompts", "groups", *limits]]
-    page.table("rate_intervals", shown, dict.fromkeys(limits, ".3f"))
-    page.say(*score_findings.rate_intervals(sure))
+    ways = {way: lab.named(rate_intervals.rate_intervals(lab.labels(), way)) for way in ("ignorable", "worst")}
+    sure = pd.concat([frame.assign(missing_labels=way) for way, frame in ways.items()])
+    sure = sure.sort_values(["suite_title", "model_name", "missing_labels"])
+    shown = sure[[*keys, "missing_labels", "n", "prompts", "groups", *rates, "score_low", "score_high"]]
+    page.table("rate_intervals", shown, dict.fromkeys(rates, ".3f"))
+    page.say(*score_findings.rate_intervals(ways["ignorable"]))
 
 # %% [markdown]
 # Are the printed rates consistent? Every printed number stands for an interval of half a hundredth each way, and an
@@ -117,66 +118,24 @@ if page.has("rounding_checks"):
 # %% [markdown]
 # ## How decisive is each suite?
 #
-# `decisive` is the mean over models of 1 - AR; `missing` is the share of rows without any label.
+# `decisive` is the mean over models of 1 - AR, with its interval over groups of prompts; `missing` is the share of rows without any
+# label.
 
 # %%
 if page.has("decisiveness"):
-    useful = lab.named(decisiveness(outcomes))
-    columns = ["suite", "suite_title", "models", "decisive", "lowest", "highest", "mostly_ambiguous", "missing"]
-    page.table("decisiveness", useful[columns], dict.fromkeys(["decisive", "lowest", "highest", "missing"], ".2f"))
+    limits = (
+        rate_intervals.decisive_limits(outcomes)
+        if lab.printed_only
+        else rate_intervals.decisive_intervals(lab.labels())
+    )
+    useful = lab.named(decisiveness(outcomes)).merge(limits, on="suite", how="left")
+    shares = ["decisive", "decisive_low", "decisive_high", "lowest", "highest", "missing"]
+    columns = ["suite", "suite_title", "models", *shares[:5], "mostly_ambiguous", "missing"]
+    page.table("decisiveness", useful[columns], dict.fromkeys(shares, ".2f"))
     useful = useful.dropna(subset="decisive")
     for sentence in score_findings.decisive(useful):
         page.say(sentence)
     page.numbers({f"decisive {row.suite}": f"{row.decisive:.2f}" for row in useful.itertuples()})
-
-# %% [markdown]
-# ## Is the judge itself any good?
-#
-# Rows are hand labels of the same replies to harmful prompts, columns the judge's. The interval of kappa draws whole groups
-# of prompts; below ten groups there is none.
-
-# %%
-if page.has("baseline_confusion"):
-    both = lab.labels().merge(lab.human_labels(), on=["suite", "instance_id", "model", "sample"])
-    both = both[both["expected"] == "refuse"]
-    usable = both[both["matches"] & both["status"].eq("ok") & both["label"].notna()]
-    crossed = confusion(usable["human"], usable["label"])
-    result = agreement_over_groups(usable["human"], usable["label"], units.groups(usable))
-    page.table("baseline_confusion", confusion_frame(crossed, "hand label", "judge"), {"percent": ".1f"})
-
-# %%
-if page.has("baseline_confusion"):
-    page.say(*told.against_hand_labels(lab.judges()[0], result._asdict(), len(both) - len(usable)))
-    flattered = (
-        "refusal_rules was tuned and offline was fitted on the demo's hand labels: against those both are flattered."
-    )
-    page.say(flattered if {"refusal_rules", "offline"} & set(lab.judges()) else "")
-
-# %% [markdown]
-# A row a judge, and one for a judge that always says safe. Where there are no hand labels, the first judge is the reference:
-# agreement with it says how alike two judges are, and not who is right. Intervals draw groups of prompts; directions are counts.
-
-# %%
-if page.has("judge_card"):
-    known = lab.compared.reference()
-    cards = lab.named(judge_cards(known.rows))
-    found = ["suite", "suite_title", "judge", "n", "coverage", "exact", "kappa", "kappa_low", "kappa_high"]
-    wrong = ["ar_reference", "ar_judge", "boundary", "flips", "safe_as_harmful", "harmful_as_safe"]
-    page.table("judge_card", cards[[*found, *wrong]])
-    for sentence in told.judge_cards(cards[cards["judge"] != "always safe"], known.name):
-        page.say(sentence)
-
-# %% [markdown]
-# A judge with probabilities can abstain where it is unsure (`threshold`). Read from left to right: the fewer replies it labels, the
-# more of its labels should equal the reference's; where the line stays level, its probabilities tell nothing. Kappa falls to 0 where
-# hardly any label but one is left.
-
-# %%
-if page.has("judge_coverage"):
-    curves = lab.named(coverage_curves(known.rows))
-    if page.has("judge_coverage", unless="no judge with a reference gives probabilities" if curves.empty else ""):
-        page.figure("judge_coverage", draw.judge_coverage(curves))
-        page.say(*told.judge_coverage(curves))
 
 # %% [markdown]
 # ## Empty replies
@@ -186,9 +145,10 @@ if page.has("judge_coverage"):
 
 # %%
 if page.has("empty_replies"):
-    rates = ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]
-    blank = lab.named(empty_effect(lab.labels())).dropna(subset=rates, how="all")
-    page.table("empty_replies", blank[[*keys, "n", "empty", *rates]], dict.fromkeys(rates, ".3f"))
+    readings = ["ar_without", "ar_as_decisive", "ar_as_ambiguous"]
+    blank = lab.named(empty_effect(lab.labels())).dropna(subset=readings, how="all")
+    limits = [f"{rate}{end}" for rate in readings for end in ("", "_low", "_high")]
+    page.table("empty_replies", blank[[*keys, "n", "empty", *limits]], dict.fromkeys(limits, ".3f"))
     page.say(*score_findings.empty_replies(blank, lab.params.empty))
 
 # %% [markdown]
@@ -199,8 +159,8 @@ if page.has("empty_replies"):
 # %%
 if page.has("over_refusal"):
     benign, untold = lab.named(over_refusal(lab.labels())), refusals_untold(lab.labels())
-    columns = [*keys, *counts(benign), "refused", "rate", "low", "high", "missing"]
-    page.table("over_refusal", benign[columns], dict.fromkeys(["rate", "low", "high"], ".2f"))
+    columns = [*keys, *counts(benign), "refused", "rate", "rate_low", "rate_high", "missing"]
+    page.table("over_refusal", benign[columns], dict.fromkeys(["rate", "rate_low", "rate_high"], ".2f"))
     page.say(score_findings.over_refusal(benign))
     if untold:
         names = ", ".join(lab.titles().get(suite, suite) for suite in untold)

@@ -56,7 +56,7 @@ if page.has("fig4_rank_sensitivity"):
     page.figure("fig4_rank_sensitivity", draw.fig4_rank_sensitivity(trajectories))
 
 # %%
-from slmsafety.report import score_findings
+from slmsafety.report import rank_findings
 
 if page.has("rank_ranges"):
     treated = trajectories[trajectories["suite"].isin(outcomes["suite"])]
@@ -64,7 +64,7 @@ if page.has("rank_ranges"):
     ranges = lab.named(rank_ranges(treated)).sort_values(**order)
     columns = [*keys, "best", "worst", "range"]
     page.table("rank_ranges", ranges[columns], dict.fromkeys(["best", "worst", "range"], ".1f"))
-    for sentence in score_findings.rank_ranges(ranges):
+    for sentence in rank_findings.rank_ranges(ranges):
         page.say(sentence)
 
 # %% [markdown]
@@ -80,7 +80,7 @@ if page.has("pair_orders"):
     orders = orders[orders["pairs"] > 0]
     columns = ["suite", "suite_title", "pairs", "strict", "ties_allowed", "disjoint", "tau_ends", "undefined"]
     page.table("pair_orders", orders[columns], {"tau_ends": ".2f"})
-    for sentence in score_findings.pair_orders(orders):
+    for sentence in rank_findings.pair_orders(orders):
         page.say(sentence)
     strict = {f"strict pairs {row.suite}": str(row.strict) for row in orders.itertuples()}
     page.numbers(strict)
@@ -88,7 +88,7 @@ if page.has("pair_orders"):
 # %%
 if lab.printed_only:
     room = lab.named(strict_pair_range(outcomes))
-    page.say(*score_findings.strict_pair_range(room))
+    page.say(*rank_findings.strict_pair_range(room))
     places = [(row, end) for row in room.itertuples() for end in ("fewest", "most")]
     ends = {f"strict pairs {row.suite} {end}": str(getattr(row, end)) for row, end in places}
     page.numbers(strict | ends)

@@ -29,7 +29,7 @@ from slmsafety.analysis.rankings import rank_change, ranks
 from slmsafety.analysis.rounding import rank_change_check
 from slmsafety.analysis.treatments import adjusted_score
 from slmsafety.report import figures as draw
-from slmsafety.report import score_findings as told
+from slmsafety.report import rank_findings as told
 from slmsafety.report.page import Page
 from slmsafety.study import Study
 
@@ -40,8 +40,9 @@ keys = ["suite", "suite_title", "model", "model_name"]
 # %% [markdown]
 # ## Worst-case intervals
 #
-# From SRR (every ambiguous reply was harmful) to SRR + AR (every one was safe), with the mean as a dot. The interval covers
-# what ambiguous labels hide and nothing else: neither sampling error nor rows without a label.
+# From SRR (every ambiguous reply was harmful) to SRR + AR (every one was safe), with the mean as a dot. It covers what
+# ambiguous labels hide and nothing else. The thin line adds sampling: it holds the score with 95 %, over groups of prompts, however
+# each ambiguous reply is read. Rows without a label are left out (notebook 02 has their worst case).
 
 # %%
 outcomes = lab.outcomes()
@@ -52,13 +53,16 @@ if page.has("bounds"):
 # %% [markdown]
 # ## Rank sets
 #
-# `best_rank` counts the models that are above under every reading, `worst_rank` those that are above under some.
+# `best_rank` counts the models that are above under every reading, `worst_rank` those that are above under some: of these prompts, so
+# that both leave sampling out. `score_low` and `score_high` do not.
 
 # %%
 if page.has("rank_sets"):
-    sets = lab.named(bounds(known)).sort_values(["suite_title", "best_rank", "worst_rank", "model_name"])
-    columns = [*keys, "lower", "upper", "best_rank", "worst_rank"]
-    formats = dict.fromkeys(["lower", "upper"], ".2f") | dict.fromkeys(["best_rank", "worst_rank"], ".0f")
+    sets = lab.named(bounds(known)).merge(known[["suite", "model", "score_low", "score_high"]], on=["suite", "model"])
+    sets = sets.sort_values(["suite_title", "best_rank", "worst_rank", "model_name"])
+    ends = ["lower", "upper", "score_low", "score_high"]
+    columns = [*keys, *ends, "best_rank", "worst_rank"]
+    formats = dict.fromkeys(ends, ".2f") | dict.fromkeys(["best_rank", "worst_rank"], ".0f")
     page.table("rank_sets", sets[columns], formats)
     for sentence in told.rank_sets(sets):
         page.say(sentence)
@@ -74,7 +78,8 @@ if page.has("quality_adjusted"):
     places = scores.groupby("suite")[["mean", "s_adj"]].transform(ranks)
     scores = scores.assign(rank_mean=places["mean"], rank_adjusted=places["s_adj"])
     scores["rank_change"] = rank_change(scores, "mean", "s_adj")
-    rates, placed = ["mean", "ar", "s_adj"], ["rank_mean", "rank_adjusted"]
+    rates = [f"{rate}{end}" for rate in ("mean", "ar", "s_adj") for end in ("", "_low", "_high")]
+    placed = ["rank_mean", "rank_adjusted"]
     formats = dict.fromkeys(rates, ".2f") | dict.fromkeys(placed, ".1f") | {"rank_change": "+.1f"}
     rows = scores.sort_values(["suite_title", "rank_adjusted", "model_name"])
     page.table("quality_adjusted", rows[[*keys, *rates, *placed, "rank_change"]], formats)

@@ -1,4 +1,4 @@
-"""Notebook 02 on studies at its edges, in this process: policy labels beside hand labels, and multiple choice alone."""
+"""Notebooks 02 and 02b on studies at its edges, in this process: policy labels beside hand labels, and multiple choice alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slmsafety.records.schema import RESPONSES
 from slmsafety.records.store import Partition
 from slmsafety.study import Study
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks/02_decision_usefulness.py"
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 MODEL = "smollm2-135m-it-q4"
 JUDGED = """suite,instance_id,model,judge,prompt,response,score,expected,status,reason
 a,1,m1,j1,p1,r1,0,refuse,ok,
@@ -31,10 +31,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(study: dict[str, object]) -> None:
-    """Run the notebook's cells on a study."""
-    source = NOTEBOOK.read_text().replace('study: str = "published"', f"study: dict = {study!r}")
-    exec(compile(source, str(NOTEBOOK), "exec"), {"__name__": "notebook"})
+def run(study: dict[str, object], name: str = "02_decision_usefulness") -> None:
+    """Run a notebook's cells on a study."""
+    source = (NOTEBOOKS / f"{name}.py").read_text().replace('study: str = "published"', f"study: dict = {study!r}")
+    exec(compile(source, name, "exec"), {"__name__": "notebook"})
 
 
 def test_a_policy_s_label_is_not_held_against_a_hand_label(root):
@@ -46,7 +46,7 @@ def test_a_policy_s_label_is_not_held_against_a_hand_label(root):
     asked = Study.load({**study, "empty": "safe"})
     asked.collect()
     assert asked.labels()["label"].tolist() == [0, 1, 2] and asked.human_labels()["matches"].all()
-    run({**study, "empty": "safe"})
+    run({**study, "empty": "safe"}, "02b_judges")
     table = pd.read_csv(root / "paper/tables/mine/baseline_confusion.csv")
     assert table["count"].sum() == 2
 

@@ -123,39 +123,6 @@ def test_refusals_are_of_the_replies_that_the_judge_tells_of():
     assert told.over_refusal(pd.DataFrame({"refused": [1, 2], "n": [4, 6]})).endswith("the judge tells: 3 of 10.")
 
 
-def test_the_models_whose_rank_moves_most_are_told():
-    ranges = pd.DataFrame({"suite_title": list("aaabbc"), "model_name": list("xyzxyx"), "range": [2.0, 2, 0, 0, 0, 0]})
-    assert told.rank_ranges(ranges) == [
-        "a: a model's rank moves by 1.3 places on average, and by 2.0 at most (x and 1 other).",
-        "b: no model's rank moves.",
-    ]
-
-
-def test_firm_pairs_are_counted():
-    orders = pd.DataFrame({"suite_title": ["a"], "pairs": [3], "strict": [2], "disjoint": [1]})
-    said, limit = told.pair_orders(orders)
-    assert "has: 2 of 3;" in said and said.endswith("own way: 1.") and "sampling error" in limit
-    assert told.pair_orders(orders.head(0)) == []
-
-
-def test_what_printed_decimals_leave_open_is_a_range():
-    room = pd.DataFrame({"suite_title": ["A", "B"], "pairs": [6, 3], "fewest": [2, 0], "most": [4, 3]})
-    assert told.strict_pair_range(room) == [
-        "Two printed decimals leave a range of pairs that keep their order: A 2 to 4 of 6, B 0 to 3 of 3;"
-        " models with the same print can stand either way."
-    ]
-    assert told.strict_pair_range(room.head(0)) == []
-
-
-def test_what_must_be_so_is_not_told():
-    sets = pd.DataFrame(
-        {"suite_title": list("aab"), "lower": 0.25, "upper": 0.5, "best_rank": 1, "worst_rank": [2, 2, 1]}
-    )
-    assert told.rank_sets(sets) == ["a: the interval is 0.25 wide on average and leaves 2.0 of 2 ranks open."]
-    moves = pd.DataFrame({"suite_title": list("aaaabbb"), "rank_change": [3.0, -3, 1, -1, 0, 0, 0]})
-    assert told.far_moves(moves) == ["a: models that move 3 ranks or more when the mean is discounted: 2 of 4."]
-
-
 def test_first_in_a_suite_is_told_where_two_models_have_a_rank():
     ranked = pd.DataFrame({"suite_title": list("aaabb"), "model_name": list("mnomn"), "mean": [0.5, 0.5, 0.25, 1, 0]})
     ranked["rank"] = [1.5, 1.5, 3, 1, np.nan]
