@@ -61,7 +61,8 @@ class AmbiguityModel:
         if self.problem or not unknown.any():
             return ""
         if self.clusters < FEWEST_CLUSTERS:
-            return f"No effect has an interval: of the {FEWEST_CLUSTERS} kinds of prompts needed there are {self.clusters}."
+            there = f"of the {FEWEST_CLUSTERS} kinds of prompts needed there are {self.clusters}"
+            return f"No effect has an interval: {there}."
         alone = [name for name, gone in zip(self.columns, unknown, strict=True) if gone]
         return f"Rates and changes have no interval: one kind of prompts alone determines {', '.join(alone)}."
 
