@@ -1,4 +1,4 @@
-"""Notebooks 02 and 02b on studies at its edges, in this process: policy labels beside hand labels, and multiple choice alone."""
+"""Notebooks 02 and 02b on studies at their edges, in this process: policy labels beside hand labels, choices alone."""
 
 from __future__ import annotations
 

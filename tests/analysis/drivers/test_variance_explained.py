@@ -140,6 +140,9 @@ def test_where_quality_explains_nothing_it_explains_nothing_of_an_unseen_model()
             explained_models(frame.drop(columns="card").assign(model=range(78)), ranges.assign(model=range(78)))
         )
     assert (np.mean(new, axis=0) < 0).all(), "on average worse than the mean"
+    one = frame[frame["suite"] == "s"]
+    alone = variance_explained(one["ar"], one[[f"reply x{k}" for k in range(4)]], blocks=one["card"])
+    assert new[-1][1] == pytest.approx(alone.unseen), "in one suite a model is left out with both of its systems"
     rows_alone = pd.concat(seen).query("suite == 'all' and of == 'AR'")["unseen"]
     assert rows_alone.mean() > 0.05, "a row whose model the fit has seen in other suites looks explained"
 
