@@ -92,7 +92,13 @@ def test_what_the_choice_on_the_test_rows_adds_is_told():
         f"Table 3: {inner} 0.80; the best of five on the test rows has 0.00 more.",
     ]
     assert choice({"table1_within_suite": results(two)}) == [], "no choice was made"
-    assert choice({"table1_within_suite": table.assign(optimism=np.nan)}) == []
+    assert choice({"table1_within_suite": table.assign(optimism=[0.0, np.nan], unit="groups")}) == [
+        "Table 1: nothing could be chosen inside the training rows, which hold one group of prompts, or labels of one"
+        " class where a fold is left out: B, split by groups.",
+        f"Table 1: {inner} 0.80; the best of five on the test rows has 0.00 more.",
+    ]
+    undefined = table.assign(optimism=np.nan, balanced_accuracy=np.nan)
+    assert choice({"table1_within_suite": undefined}) == [], "why is told with the split"
 
 
 def test_families_are_told_with_their_interval_or_why_there_is_none():

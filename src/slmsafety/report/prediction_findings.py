@@ -123,11 +123,18 @@ def choice(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     Returns
     -------
     list of str
-        A sentence for each table with such a value.
+        A sentence for each table with such a value, and one that names the splits without.
     """
     told = []
     for name, table in tables.items():
-        known = _metrics_only(table).dropna(subset="optimism") if "optimism" in table else table.head(0)
+        if "optimism" not in table:
+            continue
+        metrics = _metrics_only(table).dropna(subset="balanced_accuracy")
+        known, none = metrics.dropna(subset="optimism"), metrics[metrics["optimism"].isna()]
+        if len(none):
+            where = "; ".join(_split(row) for row in none.to_dict("records"))
+            why = "one group of prompts, or labels of one class where a fold is left out"
+            told.append(f"{_title(name)}: nothing could be chosen inside the training rows, which hold {why}: {where}.")
         if known.empty:
             continue
         gaps, inner = known["optimism"], known["nested_balanced_accuracy"]
