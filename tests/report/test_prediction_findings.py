@@ -145,7 +145,7 @@ def test_ids_and_titles_stand_side_by_side():
     assert list(shown) == ["source", "source_title", "target", "target_title", "value"]
     assert shown.iloc[0].tolist() == ["airbench", "AirBench", "mine", "mine", 1] and "source_title" not in frame
     back = with_ids(pd.DataFrame({"suite": ["AirBench", "Other"], "value": [1, 2]}), titles)
-    assert back["suite_id"].tolist() == ["airbench", ""] and list(back) == ["suite", "suite_id", "value"]
+    assert back["suite"].tolist() == ["airbench", ""] and list(back) == ["suite", "suite_title", "value"]
 
 
 def test_unseen_systems_are_told_with_the_models_that_they_are_of():

@@ -210,13 +210,14 @@ def printed(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def with_ids(printed_table: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return a printed table with the suites' ids (suite_id, source_id, target_id) after their printed names.
+    """Return a printed table with the suites' ids as suite, source and target, and their printed names as titles.
 
     `titles` are those of the ids; a name that is no title has no id ("").
     """
     found, ids = printed_table.copy(), {title: suite for suite, title in titles.items()}
     for name in [name for name in ("suite", "source", "target") if name in found]:
-        found.insert(list(found).index(name) + 1, f"{name}_id", [ids.get(shown, "") for shown in found[name]])
+        found.insert(list(found).index(name) + 1, f"{name}_title", found[name])
+        found[name] = [ids.get(shown, "") for shown in found[name]]
     return found
 
 

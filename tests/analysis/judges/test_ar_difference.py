@@ -18,7 +18,8 @@ def test_it_is_the_second_rate_minus_the_first():
     alike = labels(np.ones(40), np.ones(40), np.arange(40), "t")
     got = ar_difference(pd.concat([few, alike])).set_index("suite")
     assert got["ar_difference"].to_dict() == {"s": 0.5, "t": 0.0}
-    assert got["ar_difference_low"].isna().all(), "too few groups, or no two that differ"
+    assert np.isnan(got.loc["s", "ar_difference_low"]), "too few groups"
+    assert got.loc["t", "ar_difference_low"] < 0 < got.loc["t", "ar_difference_high"], "no two differ: room is left"
 
 
 def test_groups_and_not_replies_are_independent():
