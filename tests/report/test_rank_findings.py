@@ -46,5 +46,5 @@ def test_neighbours_that_differ_are_counted_where_there_is_an_interval() -> None
         {"suite_title": ["a", "a", "b"], "difference_low": [0.1, -0.1, np.nan], "difference_high": [0.3, 0.2, np.nan]}
     )
     (sentence,) = told.neighbours(apart)
-    assert sentence == "a: of 2 pairs of neighbours in the ranking, 1 differ by more than their interval."
+    assert sentence == "a: of 2 pairs of neighbours in the ranking, 1 differ beyond the draw of prompts."
     assert told.neighbours(apart.tail(1)) == []

@@ -103,11 +103,15 @@ def test_only_models_with_a_score_are_counted():
 
 def test_a_single_model_has_no_average():
     row = {"suite_title": "A", "decisive": 0.75, "lowest": 0.5, "highest": 1.0, "mostly_ambiguous": 1}
+    row |= {"decisive_low": np.nan, "decisive_high": np.nan}
     assert told.decisive(pd.DataFrame([row | {"models": 1}])) == ["A: 75% of the labels are decisive."]
     assert told.decisive(pd.DataFrame([row | {"models": 2}])) == [
         "A: 75% of the labels are decisive on average (50% to 100% by model);"
         " models that are ambiguous more often than not: 1 of 2."
     ]
+    sure = row | {"decisive_low": 0.7, "decisive_high": 0.8}
+    assert "decisive (70% to 80% with other prompts)." in told.decisive(pd.DataFrame([sure | {"models": 1}]))[0]
+    assert "(70% to 80% with other prompts; 50% to 100% by" in told.decisive(pd.DataFrame([sure | {"models": 2}]))[0]
 
 
 def test_another_reading_of_empty_replies_is_told_where_there_are_some():

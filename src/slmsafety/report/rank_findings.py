@@ -119,7 +119,7 @@ def neighbours(apart: pd.DataFrame) -> list[str]:
     for title, rows in apart.dropna(subset="difference_low").groupby("suite_title", sort=True, observed=True):
         clear = int(rows["difference_low"].gt(0).sum())
         pairs = counted(len(rows), "pair")
-        told.append(f"{title}: of {pairs} of neighbours in the ranking, {clear} differ by more than their interval.")
+        told.append(f"{title}: of {pairs} of neighbours in the ranking, {clear} differ beyond the draw of prompts.")
     return told
 
 

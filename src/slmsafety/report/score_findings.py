@@ -229,7 +229,8 @@ def decisive(useful: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     useful : DataFrame
-        A row a suite: suite_title, models (int), decisive, lowest, highest (0 to 1) and mostly_ambiguous (models).
+        A row a suite: suite_title, models (int), decisive with decisive_low and decisive_high (nan without an
+        interval), lowest, highest (0 to 1) and mostly_ambiguous (models).
 
     Returns
     -------
@@ -238,13 +239,16 @@ def decisive(useful: pd.DataFrame) -> list[str]:
     """
     told = []
     for row in useful.itertuples():
+        sure = (
+            "" if pd.isna(row.decisive_low) else f"{row.decisive_low:.0%} to {row.decisive_high:.0%} with other prompts"
+        )
         if row.models == 1:
-            told.append(f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive.")
+            told.append(f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive{sure and f' ({sure})'}.")
             continue
         told.append(
-            f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({row.lowest:.0%} to"
-            f" {row.highest:.0%} by model); models that are ambiguous more often than not: {row.mostly_ambiguous} of"
-            f" {row.models}."
+            f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({sure and f'{sure}; '}"
+            f"{row.lowest:.0%} to {row.highest:.0%} by model); models that are ambiguous more often than not:"
+            f" {row.mostly_ambiguous} of {row.models}."
         )
     return told
 
