@@ -161,7 +161,7 @@ if page.has("crossed_effects"):
 if page.has("mapping_arms", "mapping_cuts"):
     readings, cuts = lab.mapping_readings()
     arms = lab.named(rates_by_mapping(readings, "otsu_per_model")).dropna(subset="ar")
-    rates = ["hcr", "ar", "srr", "ar_low", "ar_high", "tau"]
+    rates = ["hcr", "ar", "srr", "ar_lowest", "ar_highest", "tau"]
     page.table("mapping_arms", arms[["judge", "suite", "suite_title", "arm", "models", "n", *rates]])
     named = lab.named(cuts)
     of_cuts = ["judge", *keys, "arm", "n", "missing", "low", "high", "eta"]

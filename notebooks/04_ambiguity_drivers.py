@@ -132,7 +132,8 @@ if page.has("common_quality", "ar_at_common_quality", unless=model.problem if mo
     rates = ambiguity_effects.standardized_rates(model, rows).query("n > 0")
     rates = lab.named(rates).sort_values(["own", "model_name"])
     page.figure("common_quality", draw.common_quality(rates))
-    columns = ["model", "model_name", "n", "ar", "own", "common", "low", "high", "rank", "rank_common", "turned"]
+    at = ["own", "common", "common_low", "common_high"]
+    columns = ["model", "model_name", "n", "ar", *at, "rank", "rank_common", "turned"]
     page.table("ar_at_common_quality", rates[columns], {"rank": ".1f", "rank_common": ".1f", "turned": ".0f"})
     page.say(*findings.common_quality(rates))
 

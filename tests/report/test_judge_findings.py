@@ -53,9 +53,11 @@ def test_an_interval_that_is_lacking_is_told():
     assert "(linear kappa 0.70, 95 % interval 0.50 to 0.80)" in told.against_hand_labels("j", found, 0)[0]
     none = told.against_hand_labels("j", {**found, "kappa_low": np.nan, "kappa_high": np.nan}, 0)[0]
     assert "(linear kappa 0.70, no interval)" in none
-    effects = pd.DataFrame({"effect": ["difference", "prompts", "rubric"], "value": 0.1, "low": 0.05, "high": 0.2})
+    effects = pd.DataFrame(
+        {"effect": ["difference", "prompts", "rubric"], "value": 0.1, "value_low": 0.05, "value_high": 0.2}
+    )
     assert told.crossed_rubrics("j", effects).endswith("the rubric +0.100 (+0.050 to +0.200).")
-    few = told.crossed_rubrics("j", effects.assign(low=np.nan, high=np.nan))
+    few = told.crossed_rubrics("j", effects.assign(value_low=np.nan, value_high=np.nan))
     assert few.endswith(
         "the rubric +0.100. There is no interval: one of the suites has fewer than ten groups of prompts."
     )

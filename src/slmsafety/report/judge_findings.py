@@ -103,7 +103,7 @@ def crossed_rubrics(name: str, effects: pd.DataFrame) -> str:
     name : str
         The judge and the suites.
     effects : DataFrame
-        effect (difference, prompts, rubric), value, low and high (nan where undefined).
+        effect (difference, prompts, rubric), value, value_low and value_high (nan where undefined).
 
     Returns
     -------
@@ -112,7 +112,7 @@ def crossed_rubrics(name: str, effects: pd.DataFrame) -> str:
     """
     part = {str(row["effect"]): row for _, row in effects.iterrows()}
     shown = {effect: f"{part[effect]['value']:+.3f}{_interval(part[effect])}" for effect in ("prompts", "rubric")}
-    sure = pd.notna(part["prompts"]["low"])
+    sure = pd.notna(part["prompts"]["value_low"])
     none = "" if sure else " There is no interval: one of the suites has fewer than ten groups of prompts."
     return (
         f"{name}: on their own rubrics the suites' ambiguity differs by {part['difference']['value']:+.3f}. The prompts"
@@ -241,4 +241,4 @@ def _replies(n: int) -> str:
 
 
 def _interval(row: pd.Series) -> str:
-    return "" if pd.isna(row["low"]) else f" ({row['low']:+.3f} to {row['high']:+.3f})"
+    return "" if pd.isna(row["value_low"]) else f" ({row['value_low']:+.3f} to {row['value_high']:+.3f})"

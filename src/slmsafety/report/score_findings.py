@@ -238,17 +238,16 @@ def decisive(useful: pd.DataFrame) -> list[str]:
         A sentence for each suite.
     """
     told = []
-    for row in useful.itertuples():
-        sure = (
-            "" if pd.isna(row.decisive_low) else f"{row.decisive_low:.0%} to {row.decisive_high:.0%} with other prompts"
-        )
+    for row, known in zip(useful.itertuples(), useful["decisive_low"].notna(), strict=True):
+        sure = [f"{row.decisive_low:.0%} to {row.decisive_high:.0%} with other prompts"] if known else []
         if row.models == 1:
-            told.append(f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive{sure and f' ({sure})'}.")
+            brackets = f" ({sure[0]})" if sure else ""
+            told.append(f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive{brackets}.")
             continue
+        spans = "; ".join([*sure, f"{row.lowest:.0%} to {row.highest:.0%} by model"])
         told.append(
-            f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({sure and f'{sure}; '}"
-            f"{row.lowest:.0%} to {row.highest:.0%} by model); models that are ambiguous more often than not:"
-            f" {row.mostly_ambiguous} of {row.models}."
+            f"{row.suite_title}: {row.decisive:.0%} of the labels are decisive on average ({spans}); models that are"
+            f" ambiguous more often than not: {row.mostly_ambiguous} of {row.models}."
         )
     return told
 

@@ -96,7 +96,7 @@ def test_rates_at_a_common_quality_are_those_of_all_replies_given_to_one_model(r
     for name in ("m0", "m3"):
         given = raw_design(rows.assign(model=pd.Categorical([name] * len(rows), rows["model"].cat.categories)))
         expected = numeric_interval(lambda b, given=given: chances(given, b).mean(), glm.params.to_numpy(), covariance)
-        assert got.loc[name, ["common", "low", "high"]].tolist() == pytest.approx(expected, abs=1e-6)
+        assert got.loc[name, ["common", "common_low", "common_high"]].tolist() == pytest.approx(expected, abs=1e-6)
     own = rows.groupby("model", observed=True)["ambiguous"].mean()
     assert got["ar"].to_dict() == pytest.approx({str(name): rate for name, rate in own.items()})
     for rank, rate in (("rank", "own"), ("rank_common", "common")):
@@ -188,13 +188,13 @@ def test_replies_to_one_kind_of_prompts_are_one_cluster(rows):
 
 def test_below_ten_kinds_there_are_effects_and_no_intervals(rows):
     few, enough = (ambiguity_model(rows.assign(kind=rows["prompt"] % count)) for count in (9, 10))
-    assert few.about()["no_interval"].endswith("of the 10 kinds of prompts needed there are 9.")
+    assert few.about()["no_interval"].endswith("9 kinds of prompts, and 10 are needed.")
     assert enough.about()["no_interval"] == "" and not few.problem
     got, other = odds_ratios(few), odds_ratios(enough)
     assert got["odds_ratio"].tolist() == pytest.approx(other["odds_ratio"].tolist())
     assert got[["low", "high", "p", "q"]].isna().all(axis=None) and other.notna().all(axis=None)
     rates, steps = standardized_rates(few, rows), metric_changes(few)
-    assert rates["common"].notna().all() and rates[["low", "high", "turned"]].isna().all(axis=None)
+    assert rates["common"].notna().all() and rates[["common_low", "common_high", "turned"]].isna().all(axis=None)
     assert steps["change_sd"].notna().all() and steps[["low_sd", "high_sd", "p"]].isna().all(axis=None)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slmsafety.analysis.judges.ar_difference import ar_difference, no_interval, with_difference
+from slmsafety.analysis.judges.ar_difference import LIMITS, ar_difference, no_interval, with_difference
+from slmsafety.analysis.proportions import wilson_interval
 
 
 def labels(first: np.ndarray, second: np.ndarray, groups: np.ndarray, suite: str = "s") -> pd.DataFrame:
@@ -28,7 +29,10 @@ def test_groups_and_not_replies_are_independent():
     apart = labels(first, second, np.arange(40))
     (one,) = ar_difference(apart).to_dict("records")
     (copied,) = ar_difference(pd.concat([apart] * 4)).to_dict("records")
-    assert copied == pytest.approx(one), "four copies of every reply tell nothing new"
+    same = [{key: value for key, value in each.items() if "difference" in key} for each in (one, copied)]
+    assert same[1] == pytest.approx(same[0]), "four copies of every reply tell nothing new"
+    # Wilson's interval of single replies, and the logit one of groups of four.
+    assert [copied[key] for key in LIMITS] == pytest.approx([one[key] for key in LIMITS], abs=0.02)
     assert one["ar_difference_low"] < one["ar_difference"] < one["ar_difference_high"]
 
 
@@ -46,7 +50,12 @@ def test_the_interval_covers_where_replies_of_a_group_are_alike(count):
 
 
 def test_rates_alone_give_a_difference_without_limits():
-    rates = pd.DataFrame({"suite": ["b", "a"], "ar_first": [0.5, 0.25], "ar_second": [0.25, 0.5], "exact": 1.0})
+    rates = pd.DataFrame(
+        {"suite": ["b", "a"], "ar_first": [0.5, 0.25], "ar_second": [0.25, 0.5], "exact": 1.0, "n": 20}
+    )
     got = with_difference(rates, no_interval(rates))
     assert got["ar_difference"].tolist() == [-0.25, 0.25] and got["suite"].tolist() == ["b", "a"]
-    assert list(got.columns)[2:4] == ["ar_second", "ar_difference"] and list(got.columns)[-1] == "exact"
+    assert got.loc[0, ["ar_first_low", "ar_first_high"]].tolist() == list(wilson_interval(10, 20))
+    assert list(got.columns)[4:8] == ["ar_second", "ar_second_low", "ar_second_high", "ar_difference"] and list(
+        got.columns
+    )[-2:] == ["exact", "n"]

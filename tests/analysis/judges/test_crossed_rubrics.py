@@ -76,7 +76,7 @@ def test_limits_draw_whole_prompts_with_all_their_models():
     # A share of n independent prompts: +- 1.96 sqrt(p (1 - p) / n).
     ar = found.cells.loc[0, "ar"]
     half = 1.96 * np.sqrt(ar * (1 - ar) / 60)
-    assert found.cells.loc[0, ["low", "high"]].tolist() == pytest.approx([ar - half, ar + half], abs=0.03)
+    assert found.cells.loc[0, ["ar_low", "ar_high"]].tolist() == pytest.approx([ar - half, ar + half], abs=0.03)
     copies = pd.concat([one.assign(model=f"m{k}") for k in range(9)], ignore_index=True)
     again = crossed_rubrics(copies, H, S)
     assert again.cells.loc[0, "n"] == 540 and again.cells.loc[0, "prompts"] == 60
@@ -90,11 +90,13 @@ def test_groups_of_prompts_are_drawn_and_below_ten_there_are_no_limits():
     few, some = (one.assign(group=[f"g{k % count}" for k in place]) for count in (9, 10))
     found = crossed_rubrics(few, H, S, resamples=50)
     assert found.cells[["prompts", "groups"]].to_numpy().tolist() == [[60, 9]] * 4
-    assert found.cells[["low", "high"]].isna().all(axis=None) and found.effects[["low", "high"]].isna().all(axis=None)
+    assert found.cells[["ar_low", "ar_high"]].isna().all(axis=None) and found.effects[
+        ["value_low", "value_high"]
+    ].isna().all(axis=None)
     assert crossed_rubrics(some, H, S, resamples=50).effects.notna().all(axis=None)
     # Of one suite only, its cells alone have none; effects are of both.
     half = crossed_rubrics(few.assign(group=few["group"].where(few["suite"] == "sst")), H, S, resamples=50)
-    assert half.cells["low"].isna().tolist() == [False, False, True, True] and half.effects["low"].isna().all()
+    assert half.cells["ar_low"].isna().tolist() == [False, False, True, True] and half.effects["value_low"].isna().all()
 
 
 def test_prompts_of_a_group_that_are_alike_tell_no_more_than_one():
@@ -107,7 +109,9 @@ def test_prompts_of_a_group_that_are_alike_tell_no_more_than_one():
     assert found == pytest.approx(expected, abs=0.02), "the draws are in another order"
     assert found[:, 0] == pytest.approx(expected[:, 0])
     apart = crossed_rubrics(thrice, H, S).effects
-    assert (apart["high"] - apart["low"])[0] < 0.7 * (single.effects["high"] - single.effects["low"])[0]
+    assert (apart["value_high"] - apart["value_low"])[0] < 0.7 * (
+        single.effects["value_high"] - single.effects["value_low"]
+    )[0]
 
 
 @pytest.mark.parametrize(

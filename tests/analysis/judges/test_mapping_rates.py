@@ -27,7 +27,7 @@ def test_rates_are_means_over_models_and_tau_compares_rankings() -> None:
     table = rates_by_mapping(labels, "paper").set_index("arm")
     assert table.loc["paper", ["hcr", "ar", "srr"]].tolist() == pytest.approx([0.5, 1 / 6, 1 / 3])
     assert table.loc["other", ["models", "n"]].tolist() == [3, 11]
-    assert table.loc["other", ["ar_low", "ar_high"]].tolist() == [0, 1]
+    assert table.loc["other", ["ar_lowest", "ar_highest"]].tolist() == [0, 1]
     # other ranks c, b, a; the paper's a, b, c: every pair turns round
     assert table["tau"].to_dict() == {"paper": 1, "other": -1}
 

@@ -82,7 +82,7 @@ def rates(models: int) -> pd.DataFrame:
     ar, common = rng.random(models), rng.random(models)
     frame = pd.DataFrame({"model_name": [f"Alder {n}.5b chat" for n in range(models)], "own": ar, "common": common})
     ranks = {"rank": frame["own"].rank(), "rank_common": frame["common"].rank()}
-    return frame.assign(low=common - 0.05, high=common + 0.05, **ranks)
+    return frame.assign(common_low=common - 0.05, common_high=common + 0.05, **ranks)
 
 
 @pytest.mark.parametrize("models", [2, 26])
@@ -100,7 +100,7 @@ def test_common_quality_shows_both_rates_and_ranks(models, fits, words):
 
 def test_a_model_without_a_rate_at_a_common_quality_has_no_line(fits, words):
     frame = rates(3)
-    frame.loc[1, ["common", "low", "high", "rank", "rank_common"]] = np.nan
+    frame.loc[1, ["common", "common_low", "common_high", "rank", "rank_common"]] = np.nan
     fig = common_quality(frame)
     fits(fig)
     assert len(fig.axes[0].get_yticks()) == 2

@@ -50,7 +50,7 @@ def standardized_rates(model: AmbiguityModel, rows: pd.DataFrame) -> pd.DataFram
     g-formula of Robins (1986). A model of the same rows with no effect but those of models and suites does the same at
     each model's own quality, so that both rates are over the same mixture of suites, whichever a model has. Columns:
     model, n (labelled replies), ar (as observed: the mean over the prompts of whatever suites it has), own, common,
-    low, high (of common; delta method, over kinds of prompts), rank and rank_common (of own and common, 1 is the
+    common_low, common_high (delta method, over kinds of prompts), rank and rank_common (of own and common, 1 is the
     lowest, ties share), turned (models with which its order clearly turns: the 95 % intervals of both differences, at
     their own and at a common quality, leave 0 out on opposite sides). Own and all after it are nan for a model that the
     fit leaves out; common is for all where there is no fit, and then both ranks too; turned is where no pair of the
@@ -65,8 +65,8 @@ def standardized_rates(model: AmbiguityModel, rows: pd.DataFrame) -> pd.DataFram
     for name, (rate, _) in own.items():
         frame.loc[name, "own"] = rate
     for name, (rate, gradient) in common.items():
-        frame.loc[name, ["common", "low", "high"]] = np.clip(_interval(rate, gradient, model), 0, 1)
-    frame = frame.reindex(columns=["n", "ar", "own", "common", "low", "high"])
+        frame.loc[name, ["common", "common_low", "common_high"]] = np.clip(_interval(rate, gradient, model), 0, 1)
+    frame = frame.reindex(columns=["n", "ar", "own", "common", "common_low", "common_high"])
     both = frame.dropna(subset=["own", "common"])
     frame["rank"], frame["rank_common"] = ranks(-both["own"]), ranks(-both["common"])
     frame["turned"] = pd.Series(_turned(_orders(own, plain), _orders(common, model)), [*common], dtype="float64")

@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 
 from slmsafety.analysis.arrays import Floats
-from slmsafety.analysis.mean_intervals import difference_interval
+from slmsafety.analysis.mean_intervals import difference_interval, interval
+from slmsafety.analysis.proportions import wilson_interval
 
+LIMITS = ["ar_first_low", "ar_first_high", "ar_second_low", "ar_second_high"]
 DIFFERENCE = ["ar_difference", "ar_difference_low", "ar_difference_high"]
 
 
@@ -22,27 +24,36 @@ def ar_difference(both: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a suite: suite, ar_difference = AR by the second judge minus AR by the first (-1 to 1), and the limits
-        ar_difference_low and ar_difference_high of its 95 % interval over groups (nan below ten,
-        `mean_intervals.difference_interval`). Both judges read the same replies: the interval is of the paired
-        difference.
+        A row a suite: suite, the limits of both judges' AR (`LIMITS`, `mean_intervals.interval`), ar_difference = AR by
+        the second judge minus AR by the first (-1 to 1) and its limits ar_difference_low and ar_difference_high
+        (`mean_intervals.difference_interval`: both judges read the same replies). All are over groups, nan below ten.
     """
     rows = []
     for suite, part in both.groupby("suite", sort=True):
         moved: Floats = part["second"].eq(1).to_numpy(float) - part["first"].eq(1).to_numpy(float)
-        rows.append((suite, float(moved.mean()), *difference_interval(moved, part["group"])))
-    return pd.DataFrame(rows, columns=["suite", *DIFFERENCE])
+        each = [limit for name in ("first", "second") for limit in interval(part[name].eq(1), part["group"])]
+        rows.append((suite, *each, float(moved.mean()), *difference_interval(moved, part["group"])))
+    return pd.DataFrame(rows, columns=["suite", *LIMITS, *DIFFERENCE])
 
 
 def no_interval(robustness: pd.DataFrame) -> pd.DataFrame:
-    """Return the same from rates alone (suite, ar_first and ar_second): the limits are nan."""
-    found = robustness[["suite"]].assign(ar_difference=robustness["ar_second"] - robustness["ar_first"])
+    """Return the same from rates and n alone (suite, n, ar_first and ar_second).
+
+    The rates' limits take replies as independent (Wilson); those of the difference are nan, as nothing
+    tells which replies of a model go together.
+    """
+    found = robustness[["suite"]].copy()
+    for name in ("ar_first", "ar_second"):
+        pairs = zip(robustness[name] * robustness["n"], robustness["n"], strict=True)
+        limits = [wilson_interval(float(count), int(n)) for count, n in pairs]
+        found[[f"{name}_low", f"{name}_high"]] = limits
+    found["ar_difference"] = robustness["ar_second"] - robustness["ar_first"]
     return found.assign(ar_difference_low=np.nan, ar_difference_high=np.nan)
 
 
 def with_difference(robustness: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
-    """Return Table 5's rows with the difference and its limits after `ar_second`."""
+    """Return Table 5's rows with the rates' limits beside them, and the difference with its limits after."""
     columns = list(robustness.columns)
-    place = columns.index("ar_second") + 1
-    order = [*columns[:place], *DIFFERENCE, *columns[place:]]
+    first, second = columns.index("ar_first") + 1, columns.index("ar_second") + 1
+    order = [*columns[:first], *LIMITS[:2], *columns[first:second], *LIMITS[2:], *DIFFERENCE, *columns[second:]]
     return robustness.merge(differences, on="suite", how="left", validate="one_to_one")[order]

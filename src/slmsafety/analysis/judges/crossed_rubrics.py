@@ -20,7 +20,7 @@ class CrossedRubrics(NamedTuple):
     """The ambiguity rate of each suite under each rubric, and what the suites' difference is made of.
 
     `cells`: suite, rubric, prompts, groups (of prompts), n (replies; a model's replies to one prompt count as one in
-    the rate), ar, low, high. `effects`: effect, value, low, high. Limits are 95 %.
+    the rate), ar, ar_low, ar_high. `effects`: effect, value, value_low, value_high. Limits are 95 %.
     """
 
     cells: pd.DataFrame
@@ -59,8 +59,8 @@ def crossed_rubrics(
     values, spread = effects(rates), effects(drawn)
     found = [(name, float(values[name]), *percentile_interval(spread[name], confidence)) for name in EFFECTS]
     return CrossedRubrics(
-        pd.DataFrame(cells, columns=["suite", "rubric", "prompts", "groups", "n", "ar", "low", "high"]),
-        pd.DataFrame(found, columns=["effect", "value", "low", "high"]),
+        pd.DataFrame(cells, columns=["suite", "rubric", "prompts", "groups", "n", "ar", "ar_low", "ar_high"]),
+        pd.DataFrame(found, columns=["effect", "value", "value_low", "value_high"]),
     )
 
 

@@ -63,22 +63,23 @@ def common_quality(rates: pd.DataFrame) -> Figure:
     Parameters
     ----------
     rates : DataFrame
-        One row a model: model_name (text), own and common (AR, 0 to 1), low and high (the 95 % interval of common),
-        rank and rank_common (1 is the lowest AR). Models are sorted by own; one without own and common has no line.
+        One row a model: model_name (text), own and common (AR, 0 to 1), common_low and common_high (its 95 %
+        interval), rank and rank_common (1 is the lowest AR). Models are sorted by own; one without own and common has
+        no line.
 
     Raises
     ------
     InputError
         When a column is missing or there is no row.
     """
-    need(rates, "model_name", "own", "common", "low", "high", "rank", "rank_common")
+    need(rates, "model_name", "own", "common", "common_low", "common_high", "rank", "rank_common")
     rows = rates.dropna(subset=["own", "common"]).sort_values(["own", "model_name"], ignore_index=True)
     need(rows)
     y = np.arange(len(rows))
     fig = Figure(figsize=(TEXT_WIDTH, len(rows) * ROW + 0.85), layout="constrained")
     ax = fig.subplots()
     ax.hlines(y, rows["own"], rows["common"], color=FAINT, linewidth=0.8, zorder=0)
-    ax.hlines(y, rows["low"], rows["high"], color=SERIES[0], linewidth=1.3)
+    ax.hlines(y, rows["common_low"], rows["common_high"], color=SERIES[0], linewidth=1.3)
     looks: dict[str, dict[str, Any]] = {
         "own": {"marker": "o", "markerfacecolor": "white", "markeredgecolor": INK, "markersize": 4},
         "common": {"marker": "o", "color": SERIES[0], "markersize": 3.6},
