@@ -62,11 +62,13 @@ if page.has("rankings"):
 
 # %% [markdown]
 # Is a model above the next, or is that the draw of prompts? Both answer the same prompts, so that their difference is taken by
-# prompt. `published` has rates alone: its intervals are the widest that the pairing leaves open. Each interval is for one pair.
+# prompt. `published` has rates alone, of two decimals: its intervals are the widest that groups of prompts, the pairing and rounding
+# leave open. Each interval is for one pair.
 
 # %%
 if page.has("neighbour_differences"):
-    apart = unpaired_differences(lab.outcomes()) if lab.printed_only else neighbour_differences(lab.labels())
+    own = None if lab.printed_only else neighbour_differences(lab.labels())
+    apart = unpaired_differences(lab.outcomes(), rounding=0.005) if own is None else own
     apart = lab.named(apart).assign(other_name=apart["other"].map(scored.set_index("model")["model_name"].to_dict()))
     limits = ["difference", "difference_low", "difference_high"]
     page.table("neighbour_differences", apart[[*keys, "other", "other_name", "prompts", "groups", *limits]])

@@ -84,7 +84,7 @@ if page.has("table_a1_outcomes"):
     page.say(*score_findings.other_languages(outcomes))
 
 # %% [markdown]
-# Intervals are over groups of prompts (95 %; `published` has no replies, so that its own take them as independent). Above, a missing
+# Intervals are over groups of prompts (95 %; those of `published`, which has no replies, take them as independent). Above, a missing
 # label is left out, as if missing by chance. Here it may also be anything (`missing_labels`: worst). `score`: the mean, however each
 # ambiguous reply is read. Two models answer the same prompts: overlapping intervals do not say that they are level.
 
@@ -176,7 +176,8 @@ if page.has("over_refusal"):
 # %%
 if page.has("bbq_accuracy"):
     choices = lab.accuracies().dropna(subset="accuracy")
-    columns, rates = [*keys, "reading", "n", "empty"], ["accuracy", "accuracy_answered", "unmapped"]
+    rates = ["accuracy", "accuracy_low", "accuracy_high", "accuracy_answered", "unmapped"]
+    columns = [*keys, "reading", "n", "empty"]
     page.table("bbq_accuracy", choices[[*columns, *rates]], dict.fromkeys(rates, ".2f"))
     for sentence in told.letters(choices):
         page.say(sentence)

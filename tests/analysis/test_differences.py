@@ -51,14 +51,25 @@ def test_a_model_without_labels_or_alone_has_no_neighbour():
     assert neighbour_differences(labels(a=[2] * 15).iloc[:0]).empty
 
 
-def test_rates_alone_give_the_same_difference_and_a_wider_interval():
+def test_rates_alone_give_the_same_difference_and_the_widest_interval():
     rng = np.random.default_rng(0)
-    common = rng.integers(0, 3, 300)
+    common = np.repeat(rng.integers(0, 3, 100), 3)
     given = {name: np.where(rng.random(300) < 0.7, common, rng.integers(0, 3, 300)).tolist() for name in "abc"}
-    paired = neighbour_differences(labels(**given)).set_index(["model", "other"])
-    apart = unpaired_differences(outcomes(labels(**given))).set_index(["model", "other"])
+    given |= {"d": (2 - np.array(given["a"])).tolist()}  # moves against a
+    frame = labels(**given)
+    frame["group"] = (frame["instance_id"].str[1:].astype(int) // 3).astype(str)
+    paired = neighbour_differences(frame).set_index(["model", "other"])
+    apart = unpaired_differences(outcomes(frame).assign(groups=100)).set_index(["model", "other"])
     assert list(paired.index) == list(apart.index)
     assert apart["difference"].tolist() == pytest.approx(paired["difference"].tolist())
-    assert (
-        apart["difference_high"] - apart["difference_low"] > paired["difference_high"] - paired["difference_low"]
-    ).all()
+    assert apart["groups"].tolist() == paired["groups"].tolist() == [100] * 3
+    assert (apart["difference_high"] >= paired["difference_high"] - 1e-3).all()
+    assert (apart["difference_low"] <= paired["difference_low"] + 1e-3).all()
+    printed = unpaired_differences(outcomes(frame).assign(groups=100), rounding=0.005).set_index(["model", "other"])
+    assert (apart["difference_low"] - printed["difference_low"]).tolist() == pytest.approx([0.01] * 3)
+
+
+def test_an_order_that_turns_on_common_prompts_shows():
+    found = neighbour_differences(labels(a=[0] * 20 + [2] * 60, b=[2] * 15 + [0] * 5 + [None] * 60)).iloc[0]
+    assert (found["model"], found["other"]) == ("a", "b") or found["difference"] > 0
+    assert found["difference_high"] < 0

@@ -151,6 +151,16 @@ def test_a_function_s_interval_is_the_mean_s_for_the_mean() -> None:
     assert function_interval(mean, values - mean, groups) == pytest.approx(interval(values, groups))
 
 
+@given(st.integers(1, 11), st.integers(2, 12), st.integers(10, 60))
+def test_values_that_are_all_one_fraction_leave_room_on_both_sides(part: int, whole: int, count: int) -> None:
+    """Such as 1/3 of three replies to each prompt: float noise is no sampling error."""
+    value = min(part, whole) / whole
+    values = [value] * count
+    for low, high in (interval(values, range(count)), score_interval(values, values, range(count))):
+        assert low <= value + 1e-12 and high >= value - 1e-12
+        assert 1 / count < high - low < 0.7
+
+
 def test_few_groups_have_no_interval() -> None:
     nine = np.arange(90) // 10
     ends = np.tile([0.0, 1.0], 45)

@@ -144,9 +144,49 @@ def test_a_decisive_share_has_an_interval_over_the_prompts_that_all_models_share
         held += row["decisive_low"] <= 0.6 <= row["decisive_high"]
         widths.append(row["decisive_high"] - row["decisive_low"])
     assert 0.9 <= held / 100 <= 0.99
-    # No pairing is known of rates alone: wider than the models' independent error, never narrower.
-    apart = decisive_limits(outcomes(labels).assign(n=100)).iloc[0]
-    assert apart["decisive_high"] - apart["decisive_low"] > 1.2 * np.mean(widths) / 2
+
+
+def test_rates_alone_are_no_narrower_than_replies_that_go_together() -> None:
+    """Prompts of a group and models are all alike: the worst case is what happens."""
+    label = np.repeat(np.random.default_rng(13).integers(0, 3, 100), 3)
+    one = _labels(label.tolist(), [f"g{place // 3}" for place in range(300)])
+    labels = pd.concat([one, one.assign(model="n")], ignore_index=True)
+    row, apart = decisive_intervals(labels).iloc[0], decisive_limits(outcomes(labels).assign(groups=100)).iloc[0]
+    assert (apart["decisive_low"], apart["decisive_high"]) == pytest.approx(
+        (row["decisive_low"], row["decisive_high"]), abs=2e-3
+    )
+    assert decisive_limits(outcomes(labels).assign(groups=9)).iloc[0].isna()["decisive_low"]
+
+
+def test_a_model_with_few_labels_leaves_a_mean_over_models_without_an_interval() -> None:
+    labels = _drawn(np.random.default_rng(14), 30, 1)
+    few = labels.head(9).assign(model="few")
+    both = pd.concat([labels, few], ignore_index=True)
+    assert decisive_intervals(both)[["decisive_low", "decisive_high"]].isna().all(axis=None)
+    assert card_limits(both, pd.Series({"m0": "c", "few": "c"}))[["mean_low", "mean_high"]].isna().all(axis=None)
+    unlabelled = pd.concat([labels, few.assign(label=pd.array([pd.NA] * 9, "Int64"))], ignore_index=True)
+    assert decisive_intervals(unlabelled).equals(decisive_intervals(labels))
+
+
+def test_a_model_that_is_always_alike_has_an_error_too() -> None:
+    labels = _drawn(np.random.default_rng(15), 30, 1)
+    wide = decisive_intervals(pd.concat([labels, labels.assign(model="n", label=1)], ignore_index=True)).iloc[0]
+    one = decisive_intervals(labels).iloc[0]
+    assert wide["decisive_high"] - wide["decisive_low"] > 0.55 * (one["decisive_high"] - one["decisive_low"])
+    alone = decisive_intervals(labels.assign(label=1)).iloc[0]
+    assert alone["decisive_low"] == 0 < alone["decisive_high"]
+
+
+def test_three_replies_with_each_label_once_leave_room() -> None:
+    labels = pd.concat([_labels([label] * 30) for label in (0, 1, 2)], ignore_index=True)
+    found = rate_intervals(labels).iloc[0]
+    for rate in ("hcr", "ar", "srr"):
+        assert found[f"{rate}_low"] < 1 / 3 - 0.03 < 1 / 3 + 0.03 < found[f"{rate}_high"]
+
+
+def test_the_worst_case_of_nothing_missing_is_the_interval_itself() -> None:
+    labels = _drawn(np.random.default_rng(16), 20, 2)
+    pd.testing.assert_frame_equal(rate_intervals(labels), rate_intervals(labels, "worst"))
 
 
 def test_a_decisive_share_of_one_model_is_that_of_its_ambiguity_rate() -> None:

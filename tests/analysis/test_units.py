@@ -15,6 +15,11 @@ def test_rows_of_one_group_have_one_number_and_a_prompt_without_group_its_own():
     assert groups(rows).tolist() == [0, 0, 1, 2, 2]
 
 
+def test_a_prompt_without_group_is_not_in_the_group_that_has_its_id_as_a_name():
+    rows = frame(suite=["a"] * 3, instance_id=["1", "2", "3"], group=[None, "1", None])
+    assert len(set(groups(rows))) == 3
+
+
 def test_groups_of_one_name_in_two_suites_are_two():
     assert groups(frame(suite=["a", "b"], instance_id=["1", "1"], group=["x", "x"])).tolist() == [0, 1]
 

@@ -60,7 +60,8 @@ def test_checks_name_what_turns():
         "Metrics whose sign turns within suites: a (0.30, within suites -0.10).",
         "Metrics with another sign in some suite than over all prompts: a.",
         "Metrics whose sign turns when the lengths of prompt and reply are held: b.",
-        "Metrics whose interval over kinds of prompts leaves 0 out: a (no interval for 1 of 2).",
+        "Metrics whose own 95% interval over kinds of prompts leaves 0 out (by chance one in 20 does): a (no interval"
+        " for 1 of 2).",
     ]
 
 

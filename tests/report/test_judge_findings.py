@@ -11,7 +11,7 @@ from slmsafety.report import judge_findings as told
 def test_letters_have_a_range_over_models_or_the_numbers_of_the_only_one():
     rows = pd.DataFrame({"suite_title": "B", "reading": "exact", "accuracy": [0.5, 0.25], "unmapped": [0.0, 0.4]})
     assert told.letters(rows) == [
-        "B, exact reading: accuracy lies between 0.25 and 0.50, and 0% to 40% of a model's replies name no letter."
+        "B, exact reading: accuracy is 0.25 to 0.50, and 0% to 40% of a model's replies name no letter."
     ]
     assert told.letters(rows.tail(1)) == [
         "B, exact reading: accuracy is 0.25, and 40% of the model's replies name no letter."

@@ -48,3 +48,7 @@ def test_neighbours_that_differ_are_counted_where_there_is_an_interval() -> None
     (sentence,) = told.neighbours(apart)
     assert sentence == "a: of 2 pairs of neighbours in the ranking, 1 differ beyond the draw of prompts."
     assert told.neighbours(apart.tail(1)) == []
+    turned = apart.assign(difference_low=-0.5, difference_high=[-0.1, 0.2, np.nan])
+    assert told.neighbours(turned)[0].endswith(
+        "0 differ beyond the draw of prompts; 1 more differ the other way on the prompts that both answered."
+    )

@@ -86,7 +86,7 @@ def test_steps_up_down_and_level_are_counted():
     row = {"suite_title": "A", "steps": 3, "rises": 1, "falls": 1, "level": 1, "models": 12, "families": 10}
     known = pd.DataFrame([row | {"tau": 0.25, "tau_low": -0.125, "tau_high": 0.5}])
     assert told.size_trend(known) == [
-        "A: of 3 steps to the next larger model of a family 1 raise the mean score, 1 lower it and 1 leave it level;"
+        "A: of 3 steps to the next larger model of a family 1 raise the score, 1 lower it and 1 leave it level;"
         " tau-b of size and score over 12 models is 0.25 (-0.12 to 0.50 over families)."
     ]
     few = known.assign(tau_low=np.nan, tau_high=np.nan, families=1)

@@ -54,7 +54,9 @@ def test_a_metric_with_its_maker_is_the_same_metric_to_the_models():
     np.testing.assert_array_equal(unskewed("reply perplexity (gpt2)", values), np.log1p(values))
     np.testing.assert_array_equal(unskewed("reply similarity (gpt2)", values), values)
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"suite": "s", "model": rng.choice(["a", "b"], 400), "prompt": np.arange(400)})
+    rows = pd.DataFrame(
+        {"suite": "s", "model": rng.choice(["a", "b"], 400), "prompt": np.arange(400), "kind": np.arange(400)}
+    )
     rows["prompt perplexity (gpt2)"] = rng.lognormal(3, 1, 400)
     rows["ambiguous"] = (rng.random(400) < 0.2 + 0.01 * rows["prompt perplexity (gpt2)"].clip(upper=60)).astype(float)
     rows = rows.astype({"suite": "category", "model": "category"})

@@ -29,10 +29,11 @@ def neighbour_differences(labels: pd.DataFrame, confidence: float = 0.95) -> pd.
     Returns
     -------
     DataFrame
-        A row for two neighbours in the ranking by mean score: suite, model (the higher), other, prompts and groups
-        (int: with a label of both), difference (of the means on these, -1..1) with difference_low and difference_high
-        (`mean_intervals.difference_interval`: the models answer the same prompts, so that the error is of the
-        differences). nan below ten groups. Order among equal means: by name.
+        A row for two neighbours in the ranking by mean score: suite, model (the higher by all of its prompts), other,
+        prompts and groups (int: with a label of both), difference (of the means on these, -1..1; below 0 where these
+        say otherwise) with difference_low and difference_high (`mean_intervals.difference_interval`: the models answer
+        the same prompts, so that the error is of the differences). nan below ten groups. Order among equal means: by
+        name.
     """
     rows = []
     for suite, matrix in label_matrix(labels).items():
@@ -59,32 +60,36 @@ def _model_mean(matrix: LabelMatrix, place: int) -> float:
     return float(np.nanmean(own)) if not np.isnan(own).all() else math.nan
 
 
-def unpaired_differences(outcomes: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+def unpaired_differences(outcomes: pd.DataFrame, rounding: float = 0.0, confidence: float = 0.95) -> pd.DataFrame:
     """Return `neighbour_differences` where no more than rates and n are known.
 
     Parameters
     ----------
     outcomes : DataFrame
-        suite, model, n, ar, srr and mean (0..1).
+        suite, model, n, groups (of prompts), ar, srr and mean (0..1).
+    rounding : float
+        How far a printed mean can be from the mean, such as .005: both limits move out by twice that.
     confidence : float
         0..1.
 
     Returns
     -------
     DataFrame
-        The columns of `neighbour_differences`; prompts and groups are n, as if each were independent. Nothing tells how
-        far two models' replies to one prompt go together, so that the error is the largest that it can be: the sum of
-        both errors. The interval is too wide, never too narrow for that reason.
+        The columns of `neighbour_differences`; prompts and groups are the smaller of both. Nothing tells how far two
+        models' replies to one prompt, and the replies to the prompts of a group, go together: the error is the sum of
+        both errors, each as if all replies to a group were alike, which is the largest that it can be.
     """
     rows = []
     for suite, part in outcomes.dropna(subset=["mean", "ar", "srr"]).groupby("suite", sort=True):
         known = part.reset_index(drop=True)
         variance = known["srr"] + known["ar"] / 4 - known["mean"] ** 2
-        errors = np.sqrt((variance / known["n"].astype(float)).clip(lower=0))
+        errors = np.sqrt((variance / known["groups"].astype(float)).clip(lower=0))
         for i, j in pairwise(_in_order(known)):
-            apart, n = float(known["mean"][i] - known["mean"][j]), int(min(known["n"][i], known["n"][j]))
-            limits = mean_intervals.around(apart, float(errors[i] + errors[j]), n, confidence)
-            rows.append((suite, known["model"][i], known["model"][j], n, n, apart, *limits))
+            n, count = (int(min(known[name][i], known[name][j])) for name in ("n", "groups"))
+            apart = float(known["mean"][i] - known["mean"][j])
+            low, high = mean_intervals.around(apart, float(errors[i] + errors[j]), count, confidence)
+            limits = (max(low - 2 * rounding, -1.0), min(high + 2 * rounding, 1.0))
+            rows.append((suite, known["model"][i], known["model"][j], n, count, apart, *limits))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

@@ -32,6 +32,8 @@ from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums
 
 Limits = tuple[float, float]
 NO_LIMITS = (math.nan, math.nan)
+_NOISE = 1e-9
+"""An error or a distance from 0 or 1 below this is float noise: a reply in 500,000 makes more."""
 
 
 def interval(values: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> Limits:
@@ -56,7 +58,7 @@ def interval(values: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> 
     """
     numbers = np.asarray(values, float)
     sums = cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
-    count, mean = len(sums), float(numbers.mean()) if len(numbers) else math.nan
+    count, mean = len(sums), _mean(numbers)
     if count < FEWEST_CLUSTERS:
         return NO_LIMITS
     if mean in (0.0, 1.0):
@@ -92,7 +94,7 @@ def score_interval(least: ArrayLike, most: ArrayLike, groups: ArrayLike, confide
     count = len(sums)
     if count < FEWEST_CLUSTERS:
         return NO_LIMITS
-    ends = (float(low.mean()), float(high.mean()))
+    ends = (_mean(low), _mean(high))
     errors = (_error(sums[:, [0, 2]]), _error(sums[:, [1, 2]]))
     level = _level(ends[1] - ends[0], max(errors), count, confidence)
     (lowest, _), (_, highest) = (_exact(end, error, count, level) for end, error in zip(ends, errors, strict=True))
@@ -123,6 +125,13 @@ def function_interval(value: float, influence: ArrayLike, groups: ArrayLike, con
     if len(sums) < FEWEST_CLUSTERS or not 0 < value < 1:
         return NO_LIMITS
     return on_logit_scale(value, _error(sums), len(sums), confidence)
+
+
+def influence_error(influence: ArrayLike, groups: ArrayLike) -> float:
+    """Return the standard error of a function of means (`function_interval`) over two groups or more."""
+    numbers = np.asarray(influence, float)
+    sums = cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
+    return _error(sums)
 
 
 def difference_interval(differences: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> Limits:
@@ -168,10 +177,8 @@ def bounded_shares(least: float, most: float, n: int, confidence: float = 0.95) 
 
 
 def on_logit_scale(value: float, error: float, count: int, confidence: float = 0.95) -> Limits:
-    """Return the limits of a value between 0 and 1 whose standard error over `count` groups is known."""
-    if error == 0:
-        pseudo = np.array([[0.0, 1.0]] * 2 + [[1.0, 1.0]] * 2 + [[value, 1.0]] * count)
-        error = _error(pseudo)
+    """Return the limits of a value between 0 and 1 whose standard error over `count` groups is known (0: none seen)."""
+    error = error or unseen_error(value, count)
     wide = _quantile(count, confidence) * error / (value * (1 - value))
     middle = math.log(value / (1 - value))
     low, high = (0.5 * (1 + math.tanh((middle + side * wide) / 2)) for side in (-1, 1))
@@ -188,6 +195,17 @@ def _exact(mean: float, error: float, count: int, level: float) -> Limits:
     n = mean * (1 - mean) / error**2 * (normal / _quantile(count, level)) ** 2
     low, high = proportion_confint(mean * n, n, alpha=1 - level, method="beta")
     return float(low), float(high)
+
+
+def unseen_error(value: float, count: int) -> float:
+    """Return the error of a mean whose `count` groups are all alike: that with two groups of 0 and two of 1 more."""
+    return _error(np.array([[0.0, 1.0]] * 2 + [[1.0, 1.0]] * 2 + [[value, 1.0]] * count))
+
+
+def _mean(values: Floats) -> float:
+    """The mean, exactly 0 or 1 where only float noise tells it from that; nan of nothing."""
+    mean = float(values.mean()) if len(values) else math.nan
+    return float(round(mean)) if not math.isnan(mean) and abs(mean - round(mean)) < _NOISE else mean
 
 
 def _all_alike(mean: float, count: int, confidence: float) -> Limits:
@@ -213,4 +231,5 @@ def _error(sums: Floats) -> float:
     """The standard error of a mean from the sum and the number of values of each group (n, 2)."""
     count, total = len(sums), sums[:, 1].sum()
     residual = sums[:, 0] - sums[:, 0].sum() / total * sums[:, 1]
-    return float(math.sqrt(count / (count - 1) * (residual**2).sum()) / total)
+    error = float(math.sqrt(count / (count - 1) * (residual**2).sum()) / total)
+    return error if error > _NOISE else 0.0

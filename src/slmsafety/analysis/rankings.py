@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
 from slmsafety.analysis.arrays import Floats
-from slmsafety.analysis.resampling import FEWEST_CLUSTERS, percentile_interval
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS, percentile_interval, widened
 from slmsafety.analysis.ties import sign, snap
 
 
@@ -213,4 +213,5 @@ def _tau_interval(pairs: Floats, clusters: NDArray[Any], rng: np.random.Generato
     drawn = rng.integers(len(rows_of), size=(resamples, len(rows_of)))
     draws = [np.concatenate([rows_of[place] for place in draw]) for draw in drawn]
     a, b = snap(pairs[:, 0]), snap(pairs[:, 1])
-    return percentile_interval(np.array([kendalltau(a[draw], b[draw]).statistic for draw in draws], float))
+    taus = np.array([kendalltau(a[draw], b[draw]).statistic for draw in draws], float)
+    return percentile_interval(taus, widened(len(rows_of)))

@@ -17,6 +17,7 @@ from slmsafety.analysis.label_matrix import NO_LABEL, Labels, Missing, label_mat
 from slmsafety.analysis.mean_intervals import Limits
 from slmsafety.analysis.outcomes import RATES, SCORES
 from slmsafety.analysis.proportions import wilson_interval
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS
 
 WITH_LIMITS = (*RATES, "s_adj")
 LIMITS = (*(f"{rate}{end}" for rate in WITH_LIMITS for end in ("_low", "_high")), "score_low", "score_high")
@@ -67,7 +68,7 @@ def _of_model(own: Labels, groups: Rows, missing: Missing, confidence: float) ->
         least, most = values(mine, rate, missing)
         limits = (
             mean_intervals.interval(least, of, confidence)
-            if missing == "ignorable"
+            if np.array_equal(least, most)
             else mean_intervals.score_interval(least, most, of, confidence)
         )
         found |= {rate: _mean(own, rate), **_ends(rate, limits)}
@@ -104,6 +105,8 @@ def _adjusted(own: Labels, groups: Rows, confidence: float) -> Limits:
 
 def binomial_intervals(outcomes: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Return the limits of rates of which no more than n is known, as if their n replies were independent.
+
+    They are too narrow where prompts come in groups of which the replies go together.
 
     Parameters
     ----------
@@ -160,8 +163,8 @@ def decisive_intervals(labels: pd.DataFrame, confidence: float = 0.95) -> pd.Dat
     Returns
     -------
     DataFrame
-        suite, decisive_low and decisive_high (0..1; over groups of prompts, for these models; nan below ten groups, and
-        where the share is 0 or 1).
+        suite, decisive_low and decisive_high (0..1; over groups of prompts, for these models; nan where a model with
+        labels has them in fewer than ten groups).
     """
     rows = []
     for suite, matrix in label_matrix(labels).items():
@@ -197,31 +200,52 @@ def card_limits(labels: pd.DataFrame, cards: pd.Series, confidence: float = 0.95
 
 
 def _over_models(each: Floats, groups: Rows, confidence: float) -> Limits:
-    """The limits of the mean over models (columns) of their means over prompts (rows; nan where there is none)."""
+    """The limits of the mean over models (columns) of their means over prompts (rows; nan where there is none).
+
+    nan where a model has labels in fewer than ten groups of its own. A model whose labels are all alike shows no error:
+    it has that of `unseen_error`.
+    """
     known = ~np.isnan(each)
     n = known.sum(axis=0)
     each, known, n = each[:, n > 0], known[:, n > 0], n[n > 0]
-    used = known.any(axis=1)
-    if not used.any():
+    own = [len(set(groups[column])) for column in known.T]
+    if not own or min(own) < FEWEST_CLUSTERS:
         return math.nan, math.nan
-    means = np.nanmean(each, axis=0)
+    used, means = known.any(axis=1), np.nanmean(each, axis=0)
     # A prompt weighs 1 / n in its model's mean, and one over the prompts in the mean of the influences.
     moves = (np.where(known, each - means, 0.0) / n * used.sum()).mean(axis=1)
-    return mean_intervals.function_interval(float(means.mean()), moves[used], groups[used], confidence)
+    seen = mean_intervals.influence_error(moves[used], groups[used])
+    flat = np.nanmax(np.abs(each - means), axis=0) < 1e-9
+    unseen = [mean_intervals.unseen_error(float(means[place]), own[place]) for place in np.flatnonzero(flat)]
+    error = math.sqrt(seen**2 + sum(alone**2 for alone in unseen) / len(means) ** 2)
+    value = float(means.mean())
+    if min(value, 1 - value) < 1e-9:
+        return mean_intervals.interval(np.full(min(own), round(value)), range(min(own)), confidence)
+    return mean_intervals.on_logit_scale(value, error, min(own), confidence)
 
 
 def decisive_limits(outcomes: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Return `decisive_intervals` where no more than rates and n are known (suite, model, n, ar).
+    """Return `decisive_intervals` where no more than rates and n are known.
 
-    Nothing tells how far the models' replies to one prompt go together, so that the error is the largest that it can
-    be: the mean of the models' binomial errors.
+    Parameters
+    ----------
+    outcomes : DataFrame
+        suite, model, groups (of prompts) and ar (0..1).
+    confidence : float
+        0..1.
+
+    Returns
+    -------
+    DataFrame
+        suite, decisive_low and decisive_high. Nothing tells how far replies to the prompts of a group, and the models'
+        replies to one prompt, go together: the error is that of replies which are all alike, the largest there can be.
     """
     rows = []
     for suite, part in outcomes.dropna(subset="ar").groupby("suite", sort=True):
-        error = float(np.sqrt(part["ar"] * (1 - part["ar"]) / part["n"].astype(float)).mean())
-        value, n = float(1 - part["ar"].mean()), int(part["n"].min())
-        inside = 0 < value < 1
-        limits = mean_intervals.on_logit_scale(value, error, n, confidence) if inside else (math.nan, math.nan)
+        error = float(np.sqrt(part["ar"] * (1 - part["ar"]) / part["groups"].astype(float)).mean())
+        value, count = float(1 - part["ar"].mean()), int(part["groups"].min())
+        inside = 0 < value < 1 and count >= FEWEST_CLUSTERS
+        limits = mean_intervals.on_logit_scale(value, error, count, confidence) if inside else (math.nan, math.nan)
         rows.append((suite, *limits))
     return pd.DataFrame(rows, columns=["suite", "decisive_low", "decisive_high"])
 

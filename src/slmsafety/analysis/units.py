@@ -32,12 +32,16 @@ def groups(rows: pd.DataFrame) -> Rows:
         Equal for the rows of one group; numbers go from 0, in the order of the first row of each.
     """
     if "group" in rows:
-        names = rows["group"].astype("object").where(rows["group"].notna(), rows["instance_id"].astype("object"))
+        # A prompt without a group is apart from a group that happens to have its id as a name.
+        alone = rows["group"].isna().to_numpy()
+        own = np.where(alone, _codes(rows["instance_id"]) + 1, 0)
+        named = np.where(alone, 0, _codes(rows["group"]) + 1)
+        names = _pairs(named, own)
     else:
-        names = rows["instance_id"]
+        names = _codes(rows["instance_id"])
     if "suite" not in rows:
-        return _codes(names)
-    return _pairs(_codes(rows["suite"]), _codes(names))
+        return names
+    return _pairs(_codes(rows["suite"]), names)
 
 
 def kinds(rows: pd.DataFrame) -> Rows:

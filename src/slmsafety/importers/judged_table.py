@@ -18,6 +18,7 @@ from slmsafety.importers.table_files import read_cells
 from slmsafety.importers.table_layout import NAMED_BY_TEXT, NOTHING_SAID, Layout, TableOptions, layout
 from slmsafety.importers.table_rows import codes, meta_column, read_rows
 from slmsafety.importers.tables import Imported
+from slmsafety.records.groups import check_groups
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import JUDGMENTS, PROMPTS, RESPONSES
 from slmsafety.suites.catalogue import MULTIPLE_CHOICE
@@ -146,6 +147,7 @@ def read_judged_table(path: Path, options: TableOptions = NOTHING_SAID) -> Judge
     revision = file_sha256(path)[:12]
     meta = meta_column(cells, place)
     prompts = rows.assign(suite_revision=revision, meta="{}")[~rows.duplicated(["suite", "instance_id"])]
+    check_groups(prompts[["suite", "instance_id", "group"]].itertuples(index=False, name=None), str(path))
     replies = rows.assign(meta="{}")[~rows.duplicated(list(_REPLY))]
     judged = [_judgments(scored, options, cells) for scored in _by_judge(rows.assign(meta=meta), cells, place)]
     judgments = pd.concat(judged, ignore_index=True)

@@ -24,6 +24,8 @@ PRINTED = {
 SUITES = {"AirBench": "airbench", "SALAD": "salad", "HarmBench": "harmbench", "SimpleSafety": "sst"}
 # Prompts a suite (paper section 3.1); the pooled rates of Table 4 weigh the suites of Table A1 by them.
 PROMPTS = {"airbench": 5694, "salad": 21318, "harmbench": 400}
+GROUPS = PROMPTS | {"airbench": PROMPTS["airbench"] // 3}
+"""Groups of prompts a suite: AirBench asks each base prompt in three ways."""
 TWO_JUDGE_MODELS = 16
 """Models behind Tables 5 and 6 (section 3.1), which the paper does not name."""
 
@@ -88,15 +90,17 @@ def outcomes() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a suite and model (ids). n and prompts: int, the suite's number of prompts; hcr, ar, srr, mean: float in
-        [0, 1], two decimals; accuracy: nan; n_<status>: 0, since the paper prints no count of replies without a label.
+        One row a suite and model (ids). n and prompts: int, the suite's number of prompts; groups: int, theirs; hcr,
+        ar, srr, mean: float in [0, 1], two decimals; accuracy: nan; n_<status>: 0, since the paper prints no count of
+        replies without a label.
     """
     table = with_ids(printed("table_a1_outcomes"))
     table["n"] = table["prompts"] = table["suite"].map(PROMPTS)
+    table["groups"] = table["suite"].map(GROUPS)
     table["accuracy"] = np.nan
     table[[f"n_{status}" for status in STATUSES]] = 0
     rates = ["hcr", "ar", "srr", "mean", "accuracy"]
-    return table[["suite", "model", "n", "prompts", *rates, *(f"n_{status}" for status in STATUSES)]]
+    return table[["suite", "model", "n", "prompts", "groups", *rates, *(f"n_{status}" for status in STATUSES)]]
 
 
 def robustness() -> pd.DataFrame:

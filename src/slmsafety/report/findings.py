@@ -122,7 +122,7 @@ def checks(checked: pd.DataFrame) -> list[str]:
         f"Metrics whose sign turns within suites: {_list(turned)}.",
         f"Metrics with another sign in some suite than over all prompts: {_list(mixed)}.",
         f"Metrics whose sign turns when the lengths of prompt and reply are held: {_list(length)}.",
-        f"Metrics whose interval over kinds of prompts leaves 0 out: {_list(clear)}"
+        f"Metrics whose own 95% interval over kinds of prompts leaves 0 out (by chance one in 20 does): {_list(clear)}"
         f" (no interval for {int(known['low'].isna().sum())} of {len(known)}).",
     ]
 

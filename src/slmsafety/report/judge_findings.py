@@ -194,10 +194,11 @@ def letters(accuracies: pd.DataFrame) -> list[str]:
         if len(rows) == 1:
             said = f"accuracy is {right.iloc[0]:.2f}, and {none.iloc[0]:.0%} of the model's replies name no letter"
         else:
-            said = (
-                f"accuracy lies between {right.min():.2f} and {right.max():.2f}, and {none.min():.0%} to "
-                f"{none.max():.0%} of a model's replies name no letter"
+            ends, shares = (
+                list(dict.fromkeys(pair))
+                for pair in ((f"{right.min():.2f}", f"{right.max():.2f}"), (f"{none.min():.0%}", f"{none.max():.0%}"))
             )
+            said = f"accuracy is {' to '.join(ends)}, and {' to '.join(shares)} of a model's replies name no letter"
         told.append(f"{title}, {reading} reading: {said}.")
     return told
 

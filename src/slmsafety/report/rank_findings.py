@@ -117,9 +117,12 @@ def neighbours(apart: pd.DataFrame) -> list[str]:
     """
     told = []
     for title, rows in apart.dropna(subset="difference_low").groupby("suite_title", sort=True, observed=True):
-        clear = int(rows["difference_low"].gt(0).sum())
+        clear, turned = int(rows["difference_low"].gt(0).sum()), int(rows["difference_high"].lt(0).sum())
         pairs = counted(len(rows), "pair")
-        told.append(f"{title}: of {pairs} of neighbours in the ranking, {clear} differ beyond the draw of prompts.")
+        other = f"; {turned} more differ the other way on the prompts that both answered" if turned else ""
+        told.append(
+            f"{title}: of {pairs} of neighbours in the ranking, {clear} differ beyond the draw of prompts{other}."
+        )
     return told
 
 

@@ -157,7 +157,7 @@ def rank_agreement(pairs: pd.DataFrame) -> str:
 
 
 def size_trend(trend: pd.DataFrame) -> list[str]:
-    """Say how the mean score goes with size.
+    """Say how the score goes with size.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def size_trend(trend: pd.DataFrame) -> list[str]:
     """
     told = []
     for row in trend[trend["steps"] > 0].to_dict("records"):
-        ways = f"{row['rises']} raise the mean score, {row['falls']} lower it and {row['level']} leave it level"
+        ways = f"{row['rises']} raise the score, {row['falls']} lower it and {row['level']} leave it level"
         said = f"{row['suite_title']}: of {counted(row['steps'], 'step')} to the next larger model of a family {ways}"
         if pd.notna(row["tau"]):
             few = f"{counted(row['families'], 'family', 'families')}, too few for an interval"
@@ -213,13 +213,16 @@ def rate_intervals(sure: pd.DataFrame) -> list[str]:
     """
     told = []
     for title, rows in sure.groupby("suite_title", sort=True, observed=True):
-        width, groups = (rows["mean_high"] - rows["mean_low"]).dropna(), rows["groups"]
+        known = rows.dropna(subset=["mean_low", "mean_high"])
+        width, groups = known["mean_high"] - known["mean_low"], (rows if known.empty else known)["groups"]
         most = f"{groups.min()}" if groups.min() == groups.max() else f"{groups.min()} to {groups.max()}"
-        if width.empty:
+        if known.empty:
             told.append(f"{title}: {most} groups of prompts are too few for an interval.")
             continue
         span = f"{width.min():.2f}" if len(width) == 1 else f"{width.min():.2f} to {width.max():.2f}"
-        told.append(f"{title}: the interval of a mean score is {span} wide ({most} groups of prompts).")
+        few = len(rows) - len(known)
+        some = f"; {few} of {len(rows)} models have too few for one" if few else ""
+        told.append(f"{title}: the interval of a mean score is {span} wide ({most} groups of prompts{some}).")
     return told
 
 

@@ -50,8 +50,10 @@ def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
     """Return the cards indexed by model id, with what a study's own models say of themselves.
 
     A model that names a card has the card's row, under its own id as name where it gives none. A model without card has
-    only what it says, and its id as name and family where it does not say them.
+    only what it says, and its id as name and family where it does not say them. Models of one name have their
+    ids beside it.
     """
+    models = list(models)
     cards = load_cards().set_index("id")
     cards["card"] = cards.index.to_series()
     for model in models:
@@ -63,6 +65,9 @@ def named_cards(models: Iterable[ModelParams] = ()) -> pd.DataFrame:
         for key in ("name", "family", "year", "params_m", "base_or_tuned"):
             if getattr(model, key) is not None:
                 cards.loc[model.id, key] = getattr(model, key)
+    own = cards.loc[list(dict.fromkeys(model.id for model in models)), "name"]
+    alike = own[own.duplicated(keep=False)]
+    cards.loc[alike.index, "name"] = [f"{name} ({model})" for model, name in alike.items()]
     return cards
 
 

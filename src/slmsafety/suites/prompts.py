@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from slmsafety.records.groups import check_groups
 from slmsafety.records.ids import content_id, file_sha256
 from slmsafety.records.schema import PROMPTS, check
 
@@ -59,9 +60,12 @@ def prompts_table(suite: str, files: list[Path], prompts: Iterable[Prompt]) -> p
     Raises
     ------
     InputError
-        For a repeated or empty instance_id, another `expected`, or a text that no UTF-8 file can hold.
+        For a repeated or empty instance_id, another `expected`, a text that no UTF-8 file can hold, or a group with
+        the id of a prompt that has none.
     """
-    revision = revision_of(files)
+    prompts, revision = list(prompts), revision_of(files)
+    source = files[0] if len(files) == 1 else files[0].parent
+    check_groups([(suite, row.instance_id, row.group) for row in prompts], f"'{source}'")
     frame = pd.DataFrame(
         {
             "suite": suite,
@@ -76,7 +80,6 @@ def prompts_table(suite: str, files: list[Path], prompts: Iterable[Prompt]) -> p
         }
         for row in prompts
     )
-    source = files[0] if len(files) == 1 else files[0].parent
     return check(frame[[column for column in frame if column in PROMPTS.columns]], PROMPTS, f"'{source}'")
 
 

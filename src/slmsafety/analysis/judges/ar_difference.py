@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from slmsafety.analysis import units
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.mean_intervals import difference_interval, interval
 from slmsafety.analysis.proportions import wilson_interval
@@ -19,7 +20,7 @@ def ar_difference(both: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     both : DataFrame
-        suite, group (the unit of independence within a suite), first and second (labels 0, 1, 2), a row a reply.
+        suite, instance_id, group (optional, `units.groups`), first and second (labels 0, 1, 2), a row a reply.
 
     Returns
     -------
@@ -31,20 +32,22 @@ def ar_difference(both: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for suite, part in both.groupby("suite", sort=True):
         moved: Floats = part["second"].eq(1).to_numpy(float) - part["first"].eq(1).to_numpy(float)
-        each = [limit for name in ("first", "second") for limit in interval(part[name].eq(1), part["group"])]
-        rows.append((suite, *each, float(moved.mean()), *difference_interval(moved, part["group"])))
+        group = units.groups(part)
+        each = [limit for name in ("first", "second") for limit in interval(part[name].eq(1), group)]
+        rows.append((suite, *each, float(moved.mean()), *difference_interval(moved, group)))
     return pd.DataFrame(rows, columns=["suite", *LIMITS, *DIFFERENCE])
 
 
 def no_interval(robustness: pd.DataFrame) -> pd.DataFrame:
-    """Return the same from rates and n alone (suite, n, ar_first and ar_second).
+    """Return the same from rates and n alone (suite, n, models, ar_first and ar_second).
 
-    The rates' limits take replies as independent (Wilson); those of the difference are nan, as nothing
-    tells which replies of a model go together.
+    Each of `models` answered every prompt. The rates' limits are Wilson's of the prompts, as if all models' replies to
+    one were alike: the widest there can be. Those of the difference are nan.
     """
     found = robustness[["suite"]].copy()
     for name in ("ar_first", "ar_second"):
-        pairs = zip(robustness[name] * robustness["n"], robustness["n"], strict=True)
+        prompts = robustness["n"] / robustness["models"]
+        pairs = zip(robustness[name] * prompts, prompts, strict=True)
         limits = [wilson_interval(float(count), int(n)) for count, n in pairs]
         found[[f"{name}_low", f"{name}_high"]] = limits
     found["ar_difference"] = robustness["ar_second"] - robustness["ar_first"]
