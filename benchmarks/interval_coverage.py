@@ -15,9 +15,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import pearsonr
 from sizes import size_parser
 
+from slmsafety.analysis.drivers.cluster_errors import slope_p
+from slmsafety.analysis.drivers.model_metadata import family_difference
+from slmsafety.analysis.judges.agreement import confusion
+from slmsafety.analysis.judges.ar_difference import ar_difference
+from slmsafety.analysis.judges.kappa import kappa_intervals, kappas
 from slmsafety.analysis.mean_intervals import difference_interval, interval, score_interval
+from slmsafety.analysis.prediction.families import over_families
 from slmsafety.analysis.rate_intervals import decisive_intervals, rate_intervals
 
 SIZES = {"draws": (2000, 20)}
@@ -34,6 +41,9 @@ def main() -> None:
         ("Scores under every reading (at least .93); `bare`: the bounds alone, at t = 0", scores),
         ("Differences of two models on the same prompts (nominal .95)", differences),
         ("Adjusted score and decisive share (nominal .95)", functions),
+        ("Two judges: kappa and the difference of their ambiguity rates (nominal .95)", judges),
+        ("Tests of no slope, kinds of prompts with effects: share of p above .05 (nominal .95)", slopes),
+        ("Claims about models: families with effects (nominal .95)", families),
     ):
         found = pd.DataFrame(list(table(draws, np.random.default_rng(SEED))))
         print(
@@ -105,6 +115,58 @@ def functions(draws: int, rng: np.random.Generator) -> Iterator[dict[str, float]
                 ),
                 "decisive": float(shares["decisive_low"].le(1 - ar).mul(shares["decisive_high"].ge(1 - ar)).mean()),
             }
+
+
+def judges(draws: int, rng: np.random.Generator) -> Iterator[dict[str, float]]:
+    """Six replies a group; in each group one chance of being ambiguous is drawn for both judges."""
+    draws = max(draws // 4, 1)  # a bootstrap each
+    for count in (12, 30, 60):
+        code, held = np.repeat(np.arange(count), 6), {"kappa": 0, "ar_difference": 0}
+        truth = float(kappas(confusion(*_verdicts(np.repeat(np.arange(20_000), 6), rng)))["kappa"])
+        for _ in range(draws):
+            first, second = _verdicts(code, rng)
+            low, high = kappa_intervals(first, second, code, 500, int(rng.integers(2**31)))["kappa"]
+            held["kappa"] += low <= truth <= high
+            frame = pd.DataFrame({"suite": "s", "instance_id": code, "group": code, "first": first, "second": second})
+            row = ar_difference(frame).iloc[0]
+            held["ar_difference"] += row["ar_difference_low"] <= 0.2 <= row["ar_difference_high"]
+        yield {"groups": count, "draws": draws, **{name: hits / draws for name, hits in held.items()}}
+
+
+def _verdicts(code: np.ndarray[Any, Any], rng: np.random.Generator) -> tuple[np.ndarray[Any, Any], ...]:
+    chance = rng.beta(2, 2, code.max() + 1)[code] * 0.6
+    draw = rng.random(len(code))
+    return tuple(np.where(draw < each, 1, np.where(draw > 0.95, 0, 2)) for each in (chance, chance + 0.2))
+
+
+def slopes(draws: int, rng: np.random.Generator) -> Iterator[dict[str, float]]:
+    """Nothing goes with anything, but metric and ambiguity differ by kind of prompt; the plain test beside."""
+    for count, size in ((12, 10), (30, 10), (66, 20), (400, 1)):
+        kind, held, plain = np.repeat(np.arange(count), size), 0, 0
+        for _ in range(draws):
+            x, y = (rng.standard_normal(count)[kind] + rng.standard_normal(len(kind)) for _ in range(2))
+            held += slope_p(x, y, kind) > 0.05
+            plain += pearsonr(x, y).pvalue > 0.05
+        yield {"kinds": count, "prompts in a kind": size, "over kinds": held / draws, "over prompts": plain / draws}
+
+
+def families(draws: int, rng: np.random.Generator) -> Iterator[dict[str, float]]:
+    """26 models of 15 families of 1 to 5: tuned against base, and the mean over families of a score."""
+    sizes = np.array([5, 4, 3, 2, 2, *[1] * 10])
+    family = np.repeat(np.arange(len(sizes)), sizes)
+    names = pd.Series(family)
+    for tuned, spread in ((0.5, 0.5), (0.5, 0.9), (0.25, 0.9)):
+        held = {"tuned": 0, "mean": 0, "new model": 0}
+        for _ in range(draws):
+            flag = pd.Series((rng.random(len(family)) < tuned).astype(float))
+            own = np.sqrt(spread) * rng.standard_normal(len(sizes))[family]
+            values = own + np.sqrt(1 - spread) * rng.standard_normal(len(family))
+            found = family_difference(pd.Series(values), flag, names)
+            held["tuned"] += bool(np.isnan(found.low)) or found.low <= 0 <= found.high
+            scores = over_families(0.6 + 0.05 * values, family)
+            held["mean"] += scores.low <= 0.6 <= scores.high
+            held["new model"] += scores.new_low <= 0.6 + 0.05 * rng.standard_normal() <= scores.new_high
+        yield {"tuned share": tuned, "between families": spread, **{name: hits / draws for name, hits in held.items()}}
 
 
 def labels(rng: np.random.Generator, sizes: tuple[int, int], harmful: float, safe: float) -> pd.DataFrame:

@@ -366,12 +366,10 @@ class Study:
         """
         if self.params.human_labels is None:
             raise InputError(f"study {self.name} names no human_labels")
-        path = data_path(self.params.human_labels, self.root)
-        labels, keys = read_human_labels(path), ["suite", "instance_id", "model", "sample"]
-        pairs, replies = labels[["suite", "model"]].to_numpy(), self.table("responses", ["response"])
-        merged = labels[[self.params.takes_part(*pair) for pair in pairs]].merge(
-            replies, on=keys, how="left", validate="one_to_one"
-        )
+        labels = read_human_labels(data_path(self.params.human_labels, self.root))
+        labels = labels[[self.params.takes_part(*pair) for pair in labels[["suite", "model"]].to_numpy()]]
+        keys, replies = ["suite", "instance_id", "model", "sample"], self.table("responses", ["response"])
+        merged = labels.merge(replies, on=keys, how="left", validate="one_to_one")
         same = [text_id(text) if isinstance(text, str) else None for text in merged["response"]]
         return merged.assign(matches=merged["reply_id"] == same).drop(columns=["response", "reply_id"])
 
