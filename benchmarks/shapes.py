@@ -30,7 +30,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = [options.only] if options.only else list(SHAPES)[: options.shapes]
     wrong = []
-    print(f"{'shape':32}" + "".join(f"{path.stem[:2]:>14}" for path in NOTEBOOKS))
+    print(f"{'shape':32}" + "".join(f"{path.stem.split('_')[0]:>14}" for path in NOTEBOOKS))
     for number, name in enumerate(chosen):
         with tempfile.TemporaryDirectory() as scratch:
             for folder in ("params", "notebooks"):

@@ -229,7 +229,7 @@ def report_xstest() -> None:
     cards["GPT-4"] = pd.DataFrame({"label": gpt4, "status": np.where(gpt4.isna(), "unparsed", "ok")})
     strings = cards["string match"]
     cards["string match, two classes"] = strings.assign(label=np.where(strings["reason"] == "refusal", SAFE, HARMFUL))
-    keys = rows[["prompt", "reference", "file"]]
+    keys = rows[["prompt", "reference", "file"]].assign(group=rows["prompt"])
     frames = [keys.assign(judge=n, status=f["status"], label=f["label"].astype("Int64")) for n, f in cards.items()]
     table = pd.concat(frames)
     chance = pd.DataFrame([json.loads(meta) for meta in cards["offline"]["meta"]])[

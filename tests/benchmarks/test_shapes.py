@@ -10,23 +10,23 @@ from study_shapes import NO_CARD, SHAPES, Shape, table, write_study
 
 from slmsafety.study import Study
 
-BY_NUMBER = {path.stem[:2]: path for path in NOTEBOOKS}
+BY_NUMBER = {path.stem.split("_")[0]: path for path in NOTEBOOKS}
 # What a shape brings out; 04 with metrics is slow, and runs where a shape says something about it.
 RUNS = {
-    "one row": "00 01 02 03 04 05",
-    "controls only": "00 01 02 03 05",
-    "controls of two judges": "02",
-    "choices only": "01 02 03 05",
-    "choices beside": "02",
-    "nothing labelled": "00 01 02 03 04 05",
-    "all ambiguous": "01 03 04",
-    "all safe, two judges": "02 03",
-    "sizes of the study": "01 04",
+    "one row": "00 01 02 02b 03 04 04b 04c 05",
+    "controls only": "00 01 02 02b 03 05",
+    "controls of two judges": "02 02b",
+    "choices only": "01 02 02b 03 05",
+    "choices beside": "02 02b",
+    "nothing labelled": "00 01 02 02b 03 04 04b 04c 05",
+    "all ambiguous": "01 03 04 04b 04c",
+    "all safe, two judges": "02 02b 03",
+    "sizes of the study": "01 04 04b 04c",
     "suites without a common model": "01",
-    "a model without labels": "02 03 05",
-    "a suite without labels": "01 02 03 05",
-    "several samples": "01 02 03",
-    "odd names": "01 02",
+    "a model without labels": "02 02b 03 05",
+    "a suite without labels": "01 02 02b 03 05",
+    "several samples": "01 02 02b 03",
+    "odd names": "01 02 02b",
 }
 
 
