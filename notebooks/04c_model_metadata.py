@@ -51,8 +51,8 @@ if page.has("table4_metadata"):
         reported = printed.merge(reported, on="feature", suffixes=("_printed", ""))
         reported = reported.merge(gap, on="feature", suffixes=("", "_gap"))
         page.say(*findings.table4_gaps(gap))
-    reported = reported[reported["n"] > 0]  # the sentence above names the others
-    page.table("table4_metadata", reported, {name: ".2g" for name in reported if name.startswith(("p_", "q_"))})
+    formats = {name: ".2g" for name in reported if name.startswith(("p_", "q_"))}
+    page.table("table4_metadata", reported[reported["n"] > 0], formats)
 
 # %% [markdown]
 # Then with the models' true architecture (a feature that Table A2 does not mention is not an absent one); systems of one model
@@ -62,11 +62,12 @@ if page.has("table4_metadata"):
 outcomes, true = lab.outcomes(), lab.true_features()
 rates = model_metadata.pooled(outcomes, lab.prompt_counts())
 families = outcomes.drop_duplicates("card").set_index("card")["family"]
+
+# %%
 if page.has("table4_true_architecture"):
     found = model_metadata.metadata_correlations(true, rates).sort_values("r_ar", ignore_index=True)
-    page.table(
-        "table4_true_architecture", found[found["n"] > 0], dict.fromkeys(["p_ar", "q_ar", "p_score", "q_score"], ".2g")
-    )
+    formats = dict.fromkeys(["p_ar", "q_ar", "p_score", "q_score"], ".2g")
+    page.table("table4_true_architecture", found[found["n"] > 0], formats)
     page.say(*findings.strongest_features(found), *findings.undefined_features(found))
     encodings = {"as reported": lab.reported_features()} if lab.printed_only else {}
     ranges = model_metadata.encoded_ranges({**encodings, "true architecture": true}, rates, families)
