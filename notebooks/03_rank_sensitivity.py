@@ -25,9 +25,12 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 judges: list[str] = []  # the two judges to compare, by name; the study's first two where empty
 
 # %%
+import numpy as np
 import pandas as pd
 
 from slmsafety.analysis.bounds import pair_orders
+from slmsafety.analysis.breakdown import ranks_over_all_values, turning_points
+from slmsafety.analysis.certified_orders import certified, certified_from_rates, order_counts
 from slmsafety.analysis.judges.agreement import confusion_frame
 from slmsafety.analysis.judges.crossed_rubrics import crossed_rubrics
 from slmsafety.analysis.judges.mapping_rates import rates_by_mapping
@@ -62,10 +65,29 @@ if page.has("rank_ranges"):
     treated = trajectories[trajectories["suite"].isin(outcomes["suite"])]
     order = {"by": ["suite_title", "range", "model_name"], "ascending": [True, False, True]}
     ranges = lab.named(rank_ranges(treated)).sort_values(**order)
-    columns = [*keys, "best", "worst", "range"]
-    page.table("rank_ranges", ranges[columns], dict.fromkeys(["best", "worst", "range"], ".1f"))
+    exact = ranks_over_all_values(outcomes)
+    table = ranges.merge(exact, on=["suite", "model"], how="left", suffixes=("", "_any"))
+    places = [f"{end}{way}" for way in ("", "_any") for end in ("best", "worst", "range")]
+    page.table("rank_ranges", table[[*keys, *places]], dict.fromkeys(places, ".1f"))
     for sentence in rank_findings.rank_ranges(ranges):
         page.say(sentence)
+
+# %% [markdown]
+# ## At what value does an order turn?
+#
+# A model's score is a line from SRR (t = 0) to SRR + AR (t = 1), and two lines cross once at most: `turns_at`. `rank_ranges` above has
+# the ranks over the six treatments, and over every t (`best_any`, `worst_any`), which five values of t can miss. `own_distance` is how
+# far from one half two models' own values must move apart for their order to turn; above .5 no reading turns it.
+
+# %%
+if page.has("t_path", "turning_points"):
+    first = exact.assign(first=exact["best"] == 1)[["suite", "model", "first"]]
+    page.figure("t_path", draw.t_path(outcomes.merge(first, on=["suite", "model"])))
+    points = lab.named(turning_points(outcomes))
+    points["other_name"] = points["other"].map(outcomes.set_index("model")["model_name"].to_dict())
+    columns = [*keys, "other", "other_name", "at_harmful", "at_safe", "order", "turns_at", "distance", "own_distance"]
+    page.table("turning_points", points[columns], dict.fromkeys(columns[6:8] + columns[9:], ".2f"))
+    page.say(*rank_findings.turning(points))
 
 # %% [markdown]
 # ## Which orders can be trusted at all?
@@ -92,6 +114,20 @@ if lab.printed_only:
     places = [(row, end) for row in room.itertuples() for end in ("fewest", "most")]
     ends = {f"strict pairs {row.suite} {end}": str(getattr(row, end)) for row, end in places}
     page.numbers(strict | ends)
+
+# %% [markdown]
+# These counts are of these prompts. Would the orders hold for others? An order is certified where it does with 95 %, for all pairs of a
+# suite at once, over groups of prompts (an intersection-union test of both ends, stepped down, closed transitively): with an
+# ambiguous reply at one half (`certified_half`: t may still turn it), whatever t is (`certified_common`), and however each reply is read
+# (`certified_own`). `published` has rates alone: its certificates are those that any pairing of replies and any rounding leave.
+
+# %%
+if page.has("certified_orders"):
+    rng = np.random.default_rng(lab.params.seed)
+    sure = certified_from_rates(outcomes, rounding=0.005) if lab.printed_only else certified(lab.labels(), rng)
+    counts = lab.named(order_counts(sure))
+    page.table("certified_orders", counts[counts["pairs"] > 0])
+    page.say(*rank_findings.certified(counts))
 
 # %% [markdown]
 # ## Two judges on the same replies (Tables 5 and 6)

@@ -24,7 +24,10 @@
 study: str = "published"  # a name in params/, the path of a params file, or the mapping itself
 
 # %%
+import numpy as np
+
 from slmsafety.analysis.bounds import bounds
+from slmsafety.analysis.certified_orders import certified, certified_from_rates, certified_ranks
 from slmsafety.analysis.rankings import rank_change, ranks
 from slmsafety.analysis.rounding import rank_change_check
 from slmsafety.analysis.treatments import adjusted_score
@@ -66,6 +69,19 @@ if page.has("rank_sets"):
     page.table("rank_sets", sets[columns], formats)
     for sentence in told.rank_sets(sets):
         page.say(sentence)
+
+# %% [markdown]
+# With sampling: the ranks that the certified orders leave (notebook 03), for all models of a suite at once with 95 %, where an ambiguous
+# reply is worth one half (`half`), whatever common value it has (`common`), and however each reply is read (`own`).
+
+# %%
+if page.has("certified_ranks"):
+    rng = np.random.default_rng(lab.params.seed)
+    sure = certified_from_rates(known, rounding=0.005) if lab.printed_only else certified(lab.labels(), rng)
+    open_ = lab.named(certified_ranks(sure)).sort_values(["suite_title", "best_common", "worst_common", "model_name"])
+    places = [f"{end}_{reading}" for reading in ("half", "common", "own") for end in ("best", "worst")]
+    page.table("certified_ranks", open_[[*keys, *places]])
+    page.say(*told.certified_ranks(open_))
 
 # %% [markdown]
 # ## The ambiguity-adjusted score

@@ -52,3 +52,36 @@ def test_neighbours_that_differ_are_counted_where_there_is_an_interval() -> None
     assert told.neighbours(turned)[0].endswith(
         "0 differ beyond the draw of prompts; 1 more differ the other way on the prompts that both answered."
     )
+
+
+def test_certified_orders_are_told_by_reading_and_not_without_a_test() -> None:
+    row = {
+        "suite_title": "a",
+        "pairs": 15,
+        "tested": 15,
+        "certified_half": 5,
+        "certified_common": 3,
+        "certified_own": 1,
+    }
+    (said,) = told.certified(
+        pd.DataFrame([row | {"height": 2, "width": 4}, row | {"pairs": 0, "height": 1, "width": 1}])
+    )
+    assert (
+        "a: of 15 pairs of models 5 have an order" in said and "3 whatever it is worth" in said and "1 however" in said
+    )
+    (none,) = told.certified(pd.DataFrame([row | {"tested": 0, "height": 1, "width": 6}]))
+    assert none == "a: no order is certified, as no pair has 50 prompts in ten groups."
+
+
+def test_turning_pairs_and_open_ranks_are_counted() -> None:
+    points = pd.DataFrame(
+        {"suite_title": "a", "order": ["turns", "turns", "never turns"], "distance": [0.1, 0.4, np.nan]}
+    )
+    (said,) = told.turning(points)
+    assert "the order of 2 of 3 pairs turns" in said and "that of 1 between 1/4 and 3/4" in said
+    sets = pd.DataFrame(
+        {"suite_title": "a", "best_half": [1, 2], "worst_half": [1, 2], "best_common": 1, "worst_common": 2}
+    )
+    (said,) = told.certified_ranks(sets)
+    assert "1.0 of 2 ranks open" in said and "2.0 where it may" in said
+    assert told.certified_ranks(sets.head(1)) == []

@@ -101,6 +101,83 @@ def rank_sets(sets: pd.DataFrame) -> list[str]:
     return told
 
 
+def certified(counts: pd.DataFrame) -> list[str]:
+    """Say how many orders of two models hold for other prompts too, by the readings of ambiguous replies.
+
+    Parameters
+    ----------
+    counts : DataFrame
+        A row a suite: suite_title, pairs and tested (int), certified_half, certified_common and certified_own (int),
+        height and width.
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite with two models.
+    """
+    told = []
+    for row in counts[counts["pairs"] > 0].to_dict("records"):
+        if not row["tested"]:
+            told.append(f"{row['suite_title']}: no order is certified, as no pair has 50 prompts in ten groups.")
+            continue
+        pairs = counted(row["pairs"], "pair")
+        told.append(
+            f"{row['suite_title']}: of {pairs} of models {row['certified_half']} have an order that is certified for other"
+            f" prompts where an ambiguous reply is worth one half, {row['certified_common']} whatever it is worth for all"
+            f" models, {row['certified_own']} however each reply is read; {row['width']} models cannot be told apart at"
+            " all under a common value."
+        )
+    return told
+
+
+def certified_ranks(sets: pd.DataFrame) -> list[str]:
+    """Say how many ranks the certified orders leave to a model on average.
+
+    Parameters
+    ----------
+    sets : DataFrame
+        A row a suite and model: suite_title, best_half, worst_half, best_common and worst_common (ranks).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite of two models or more.
+    """
+    told = []
+    for title, rows in sets.groupby("suite_title", sort=True, observed=True):
+        left = {way: (rows[f"worst_{way}"] - rows[f"best_{way}"] + 1).mean() for way in ("half", "common")}
+        if len(rows) > 1:
+            told.append(
+                f"{title}: with other prompts in mind a model has {left['half']:.1f} of {len(rows)} ranks open where an"
+                f" ambiguous reply is worth one half, and {left['common']:.1f} where it may be worth anything."
+            )
+    return told
+
+
+def turning(points: pd.DataFrame) -> list[str]:
+    """Count the pairs of each suite whose order turns at some common value of an ambiguous reply.
+
+    Parameters
+    ----------
+    points : DataFrame
+        A row a pair: suite_title, order and distance (of the value from one half; nan where no value is).
+
+    Returns
+    -------
+    list of str
+        A sentence for each suite.
+    """
+    told = []
+    for title, rows in points.groupby("suite_title", sort=True, observed=True):
+        turns = rows[rows["order"] == "turns"]
+        near = int(turns["distance"].le(0.25).sum())
+        told.append(
+            f"{title}: the order of {len(turns)} of {counted(len(rows), 'pair')} turns at some value of an ambiguous"
+            f" reply, that of {near} between 1/4 and 3/4; these counts are of these prompts."
+        )
+    return told
+
+
 def neighbours(apart: pd.DataFrame) -> list[str]:
     """Count the neighbours in each suite's ranking whose difference is more than the draw of prompts.
 

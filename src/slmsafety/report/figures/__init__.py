@@ -16,3 +16,4 @@ from slmsafety.report.figures.proportions import fig2_proportions as fig2_propor
 from slmsafety.report.figures.rankings import fig1_rankings as fig1_rankings
 from slmsafety.report.figures.sensitivity import fig4_rank_sensitivity as fig4_rank_sensitivity
 from slmsafety.report.figures.size import size_within_family as size_within_family
+from slmsafety.report.figures.t_path import t_path as t_path
