@@ -25,12 +25,9 @@ study: str = "published"  # a name in params/, the path of a params file, or the
 judges: list[str] = []  # the two judges to compare, by name; the study's first two where empty
 
 # %%
-import numpy as np
 import pandas as pd
 
 from slmsafety.analysis.bounds import pair_orders
-from slmsafety.analysis.breakdown import ranks_over_all_values, turning_points
-from slmsafety.analysis.certified_orders import certified, certified_from_rates, order_counts
 from slmsafety.analysis.judges.agreement import confusion_frame
 from slmsafety.analysis.judges.crossed_rubrics import crossed_rubrics
 from slmsafety.analysis.judges.mapping_rates import rates_by_mapping
@@ -59,6 +56,7 @@ if page.has("fig4_rank_sensitivity"):
     page.figure("fig4_rank_sensitivity", draw.fig4_rank_sensitivity(trajectories))
 
 # %%
+from slmsafety.analysis.breakdown import ranks_over_all_values, turning_points
 from slmsafety.report import rank_findings
 
 if page.has("rank_ranges"):
@@ -122,6 +120,10 @@ if lab.printed_only:
 # (`certified_own`). `published` has rates alone: its certificates are those that any pairing of replies and any rounding leave.
 
 # %%
+import numpy as np
+
+from slmsafety.analysis.certified_orders import certified, certified_from_rates, order_counts
+
 if page.has("certified_orders"):
     rng = np.random.default_rng(lab.params.seed)
     sure = certified_from_rates(outcomes, rounding=0.005) if lab.printed_only else certified(lab.labels(), rng)

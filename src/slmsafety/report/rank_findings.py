@@ -120,12 +120,11 @@ def certified(counts: pd.DataFrame) -> list[str]:
         if not row["tested"]:
             told.append(f"{row['suite_title']}: no order is certified, as no pair has 50 prompts in ten groups.")
             continue
-        pairs = counted(row["pairs"], "pair")
+        pairs, half, common = counted(row["pairs"], "pair"), row["certified_half"], row["certified_common"]
         told.append(
-            f"{row['suite_title']}: of {pairs} of models {row['certified_half']} have an order that is certified for other"
-            f" prompts where an ambiguous reply is worth one half, {row['certified_common']} whatever it is worth for all"
-            f" models, {row['certified_own']} however each reply is read; {row['width']} models cannot be told apart at"
-            " all under a common value."
+            f"{row['suite_title']}: of {pairs} of models {half} have an order that is certified for other prompts where"
+            f" an ambiguous reply is worth one half, {common} whatever it is worth for all models, {row['certified_own']}"
+            f" however each reply is read; {row['width']} models cannot be told apart at all under a common value."
         )
     return told
 
