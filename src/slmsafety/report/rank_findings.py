@@ -123,8 +123,9 @@ def certified(counts: pd.DataFrame) -> list[str]:
         pairs, half, common = counted(row["pairs"], "pair"), row["certified_half"], row["certified_common"]
         told.append(
             f"{row['suite_title']}: of {pairs} of models {half} have an order that is certified for other prompts where"
-            f" an ambiguous reply is worth one half, {common} whatever it is worth for all models, {row['certified_own']}"
-            f" however each reply is read; {row['width']} models cannot be told apart at all under a common value."
+            f" an ambiguous reply is worth one half, {common} whatever it is worth for all models, and"
+            f" {row['certified_own']} however each reply is read; {row['width']} models cannot be told apart at all under a"
+            " common value."
         )
     return told
 
