@@ -124,8 +124,8 @@ def certified(counts: pd.DataFrame) -> list[str]:
         told.append(
             f"{row['suite_title']}: of {pairs} of models {half} have an order that is certified for other prompts where"
             f" an ambiguous reply is worth one half, {common} whatever it is worth for all models, and"
-            f" {row['certified_own']} however each reply is read; {row['width']} models cannot be told apart under a common"
-            " value."
+            f" {row['certified_own']} however each reply is read; {row['width']} models cannot be told apart under a"
+            " common value."
         )
     return told
 
