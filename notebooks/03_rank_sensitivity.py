@@ -79,7 +79,7 @@ if page.has("rank_ranges"):
 
 # %%
 if page.has("t_path", "turning_points"):
-    first = exact.assign(first=exact["best"] == 1)[["suite", "model", "first"]]
+    first = exact.assign(first=exact["best"] == exact.groupby("suite")["best"].transform("min"))
     page.figure("t_path", draw.t_path(outcomes.merge(first, on=["suite", "model"])))
     points = lab.named(turning_points(outcomes))
     points["other_name"] = points["other"].map(outcomes.set_index("model")["model_name"].to_dict())

@@ -172,8 +172,8 @@ def turning(points: pd.DataFrame) -> list[str]:
         turns = rows[rows["order"] == "turns"]
         near = int(turns["distance"].le(0.25).sum())
         told.append(
-            f"{title}: the order of {len(turns)} of {counted(len(rows), 'pair')} turns at some value of an ambiguous"
-            f" reply, that of {near} between 1/4 and 3/4; these counts are of these prompts."
+            f"{title}: on these prompts the order of {len(turns)} of {counted(len(rows), 'pair')} turns at some common"
+            f" value of an ambiguous reply, between 1/4 and 3/4 that of {near}."
         )
     return told
 
