@@ -173,7 +173,7 @@ def turning(points: pd.DataFrame) -> list[str]:
         near = int(turns["distance"].le(0.25).sum())
         told.append(
             f"{title}: on these prompts the order of {len(turns)} of {counted(len(rows), 'pair')} turns at some common"
-            f" value of an ambiguous reply, between 1/4 and 3/4 that of {near}."
+            f" value of an ambiguous reply; pairs that turn between 1/4 and 3/4: {near}."
         )
     return told
 
