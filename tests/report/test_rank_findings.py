@@ -78,7 +78,7 @@ def test_turning_pairs_and_open_ranks_are_counted() -> None:
         {"suite_title": "a", "order": ["turns", "turns", "never turns"], "distance": [0.1, 0.4, np.nan]}
     )
     (said,) = told.turning(points)
-    assert "the order of 2 of 3 pairs turns at some" in said and said.endswith("between 1/4 and 3/4: 1.")
+    assert "reply: 2 of 3 on these prompts" in said and said.endswith("between 1/4 and 3/4: 1.")
     sets = pd.DataFrame(
         {"suite_title": "a", "best_half": [1, 2], "worst_half": [1, 2], "best_common": 1, "worst_common": 2}
     )

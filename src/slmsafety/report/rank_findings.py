@@ -172,8 +172,8 @@ def turning(points: pd.DataFrame) -> list[str]:
         turns = rows[rows["order"] == "turns"]
         near = int(turns["distance"].le(0.25).sum())
         told.append(
-            f"{title}: on these prompts the order of {len(turns)} of {counted(len(rows), 'pair')} turns at some common"
-            f" value of an ambiguous reply; pairs that turn between 1/4 and 3/4: {near}."
+            f"{title}: pairs whose order turns at some common value of an ambiguous reply: {len(turns)} of {len(rows)}"
+            f" on these prompts; between 1/4 and 3/4: {near}."
         )
     return told
 
