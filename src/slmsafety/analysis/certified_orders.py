@@ -15,6 +15,8 @@ across neighbourhoods and academic achievement across countries. Review of Econo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -108,7 +110,11 @@ def certified_orders(
     statistic = np.min(statistics, axis=0) if len(matrix.models) else np.empty((0, 0))
     drawn = np.max(np.stack([part.drawn for part in parts]), axis=0)
     groups = np.where(np.isnan(statistic), np.inf, parts[0].groups).min(initial=np.inf)
-    above, critical = _step_down(statistic, drawn, confidence, float(groups))
+
+    def bar(left: Flags) -> float:
+        return float(t.isf(norm.sf(np.quantile(drawn[:, left].max(axis=1), confidence)), groups - 1))
+
+    above, critical = _step_down(statistic, bar)
     return Orders(matrix.models, closed(above), statistic, critical)
 
 
@@ -152,12 +158,11 @@ def _contrast(matrix: LabelMatrix, one: Floats, other: Floats, multipliers: NDAr
     return _Contrast(statistic, groups, drawn)
 
 
-def _step_down(statistic: Floats, drawn: NDArray[np.float32], confidence: float, groups: float) -> tuple[Flags, float]:
-    """Reject what exceeds the quantile of the largest drawn statistic of the pairs that are left, until none does."""
-    rejected, left = np.zeros(statistic.shape, bool), ~np.isnan(statistic)
-    critical = np.nan
+def _step_down(statistic: Floats, bar: Callable[[Flags], float]) -> tuple[Flags, float]:
+    """Reject the pairs above the bar of those that are left, until none is; return them and the last bar."""
+    rejected, left, critical = np.zeros(statistic.shape, bool), ~np.isnan(statistic), np.nan
     while left.any():
-        critical = float(t.isf(norm.sf(np.quantile(drawn[:, left].max(axis=1), confidence)), groups - 1))
+        critical = bar(left)
         further = left & (np.where(left, statistic, -np.inf) > critical)
         if not further.any():
             break
@@ -235,6 +240,7 @@ def certified_from_rates(outcomes: pd.DataFrame, rounding: float = 0.0, confiden
         enough = (groups[:, None] >= FEWEST_PROMPTS) & (groups >= FEWEST_PROMPTS) & ~np.eye(len(models), dtype=bool)
         least = np.maximum(1 / groups[:, None], 1 / groups)
         found[str(suite)] = {}
+        bonferroni = partial(_bonferroni, confidence, float(groups.min(initial=np.inf)))
         for reading, contrasts in READINGS.items():
             parts = [
                 (scores[one].to_numpy()[:, None] - scores[other].to_numpy() - 2 * rounding)
@@ -242,22 +248,14 @@ def certified_from_rates(outcomes: pd.DataFrame, rounding: float = 0.0, confiden
                 for one, other in contrasts
             ]
             statistic = np.where(enough, np.min(np.stack(parts), axis=0), np.nan)
-            above, critical = _holm(statistic, confidence, float(groups.min(initial=np.inf)))
+            above, critical = _step_down(statistic, bonferroni)
             found[str(suite)][reading] = Orders(models, closed(above), statistic, critical)
     return found
 
 
-def _holm(statistic: Floats, confidence: float, groups: float) -> tuple[Flags, float]:
-    """Reject the pairs above Bonferroni's bar over those that are left, until none is."""
-    rejected, left, critical = np.zeros(statistic.shape, bool), ~np.isnan(statistic), np.nan
-    while left.any():
-        critical = float(t.isf((1 - confidence) / left.sum(), groups - 1))
-        further = left & (np.where(left, statistic, -np.inf) > critical)
-        if not further.any():
-            break
-        rejected |= further
-        left &= ~further
-    return rejected, critical
+def _bonferroni(confidence: float, groups: float, left: Flags) -> float:
+    """The bar for all pairs that are left: by t, each with its share of the error."""
+    return float(t.isf((1 - confidence) / left.sum(), groups - 1))
 
 
 def order_counts(found: Certified) -> pd.DataFrame:
@@ -273,15 +271,8 @@ def order_counts(found: Certified) -> pd.DataFrame:
         tested = int(np.isfinite(readings["common"].statistic).sum()) // 2
         counts = (int(readings[reading].above.sum()) for reading in READINGS)
         rows.append((suite, models, models * (models - 1) // 2, tested, *counts, height(common), width(common)))
-    columns = [
-        "suite",
-        "models",
-        "pairs",
-        "tested",
-        *(f"certified_{reading}" for reading in READINGS),
-        "height",
-        "width",
-    ]
+    certified_by = [f"certified_{reading}" for reading in READINGS]
+    columns = ["suite", "models", "pairs", "tested", *certified_by, "height", "width"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -28,7 +28,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.proportions import wilson_interval
-from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums
+from slmsafety.analysis.resampling import FEWEST_CLUSTERS, cluster_sums, reach
 
 Limits = tuple[float, float]
 NO_LIMITS = (math.nan, math.nan)
@@ -57,7 +57,7 @@ def interval(values: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> 
         are the same number between, two prompts of 0 and two of 1 are added for the error alone. nan below ten groups.
     """
     numbers = np.asarray(values, float)
-    sums = cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
+    sums = _sums(numbers, groups)
     count, mean = len(sums), _mean(numbers)
     if count < FEWEST_CLUSTERS:
         return NO_LIMITS
@@ -120,8 +120,7 @@ def function_interval(value: float, influence: ArrayLike, groups: ArrayLike, con
     tuple of float
         Low and high on the logit scale, as in `interval`; nan below ten groups.
     """
-    numbers = np.asarray(influence, float)
-    sums = cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
+    sums = _sums(influence, groups)
     if len(sums) < FEWEST_CLUSTERS or not 0 < value < 1:
         return NO_LIMITS
     return on_logit_scale(value, _error(sums), len(sums), confidence)
@@ -129,9 +128,7 @@ def function_interval(value: float, influence: ArrayLike, groups: ArrayLike, con
 
 def influence_error(influence: ArrayLike, groups: ArrayLike) -> float:
     """Return the standard error of a function of means (`function_interval`) over two groups or more."""
-    numbers = np.asarray(influence, float)
-    sums = cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
-    return _error(sums)
+    return _error(_sums(influence, groups))
 
 
 def difference_interval(differences: ArrayLike, groups: ArrayLike, confidence: float = 0.95) -> Limits:
@@ -153,7 +150,7 @@ def difference_interval(differences: ArrayLike, groups: ArrayLike, confidence: f
         -1..1, nan below ten groups.
     """
     numbers = np.asarray(differences, float)
-    sums = cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
+    sums = _sums(numbers, groups)
     if len(sums) < FEWEST_CLUSTERS:
         return NO_LIMITS
     return around(float(numbers.mean()), max(_error(sums), 1 / len(numbers)), len(sums), confidence)
@@ -163,7 +160,7 @@ def around(difference: float, error: float, count: int, confidence: float = 0.95
     """Return the limits (-1..1) of a difference whose error over `count` groups is known; nan below ten groups."""
     if count < FEWEST_CLUSTERS:
         return NO_LIMITS
-    wide = _quantile(count, confidence) * error
+    wide = reach(count, confidence) * error
     return max(difference - wide, -1.0), min(difference + wide, 1.0)
 
 
@@ -179,7 +176,7 @@ def bounded_shares(least: float, most: float, n: int, confidence: float = 0.95) 
 def on_logit_scale(value: float, error: float, count: int, confidence: float = 0.95) -> Limits:
     """Return the limits of a value between 0 and 1 whose standard error over `count` groups is known (0: none seen)."""
     error = error or unseen_error(value, count)
-    wide = _quantile(count, confidence) * error / (value * (1 - value))
+    wide = reach(count, confidence) * error / (value * (1 - value))
     middle = math.log(value / (1 - value))
     low, high = (0.5 * (1 + math.tanh((middle + side * wide) / 2)) for side in (-1, 1))
     return low, high
@@ -192,7 +189,7 @@ def _exact(mean: float, error: float, count: int, level: float) -> Limits:
     if error == 0:
         return on_logit_scale(mean, error, count, level)
     normal = float(norm.ppf((1 + level) / 2))
-    n = mean * (1 - mean) / error**2 * (normal / _quantile(count, level)) ** 2
+    n = mean * (1 - mean) / error**2 * (normal / reach(count, level)) ** 2
     low, high = proportion_confint(mean * n, n, alpha=1 - level, method="beta")
     return float(low), float(high)
 
@@ -218,13 +215,15 @@ def _level(apart: float, error: float, count: int, confidence: float) -> float:
     if error == 0:
         return 2 * confidence - 1 if apart > 0 else confidence
     law = t(count - 1)
-    most = _quantile(count, confidence)
+    most = reach(count, confidence)
     c = brentq(lambda c: law.cdf(c + apart / error) - law.cdf(-c) - confidence, 0.0, most + 1e-9)
     return float(2 * law.cdf(c) - 1)
 
 
-def _quantile(count: int, confidence: float) -> float:
-    return float(t.ppf((1 + confidence) / 2, count - 1))
+def _sums(values: ArrayLike, groups: ArrayLike) -> Floats:
+    """The sum and the number of values of each group (n, 2)."""
+    numbers = np.asarray(values, float)
+    return cluster_sums(np.column_stack([numbers, np.ones(len(numbers))]), groups)
 
 
 def _error(sums: Floats) -> float:

@@ -14,7 +14,7 @@ import pandas as pd
 from slmsafety.analysis import mean_intervals
 from slmsafety.analysis.arrays import Floats, Rows
 from slmsafety.analysis.label_matrix import NO_LABEL, Labels, Missing, label_matrix, values
-from slmsafety.analysis.mean_intervals import Limits
+from slmsafety.analysis.mean_intervals import NO_LIMITS, Limits
 from slmsafety.analysis.outcomes import RATES, SCORES
 from slmsafety.analysis.proportions import wilson_interval
 from slmsafety.analysis.resampling import FEWEST_CLUSTERS
@@ -84,10 +84,8 @@ def _mean(own: Labels, rate: str) -> float:
 
 def _adjusted_limits(own: Labels, groups: Rows, missing: Missing, confidence: float) -> Limits:
     """The limits of mean (1 - AR); where labels are missing, the widest of all harmful, all ambiguous and all safe."""
-    readings = (0, 1, 2) if missing == "worst" and (own == NO_LABEL).any() else (2,)
+    readings = (0, 1, 2) if missing == "worst" else (NO_LABEL,)
     found = [_adjusted(np.where(own == NO_LABEL, label, own), groups, confidence) for label in readings]
-    if missing == "ignorable":
-        found = [_adjusted(own, groups, confidence)]
     return min(low for low, _ in found), max(high for _, high in found)
 
 
@@ -139,7 +137,7 @@ def _binomial(row: dict[object, object], confidence: float) -> dict[str, object]
     for rate, value, each in (("mean", mean, worth), ("s_adj", mean * (1 - ar), adjusted)):
         error = math.sqrt(max(float(shares @ each**2 - (shares @ each) ** 2), 0.0) / n)
         inside = 0 < value < 1
-        limits = mean_intervals.on_logit_scale(value, error, round(n), confidence) if inside else (math.nan, math.nan)
+        limits = mean_intervals.on_logit_scale(value, error, round(n), confidence) if inside else NO_LIMITS
         found |= _ends(rate, limits)
     return found | _ends("score", mean_intervals.bounded_shares(srr, min(srr + ar, 1.0), round(n), confidence))
 
@@ -210,7 +208,7 @@ def _over_models(each: Floats, groups: Rows, confidence: float) -> Limits:
     each, known, n = each[:, n > 0], known[:, n > 0], n[n > 0]
     own = [len(set(groups[column])) for column in known.T]
     if not own or min(own) < FEWEST_CLUSTERS:
-        return math.nan, math.nan
+        return NO_LIMITS
     used, means = known.any(axis=1), np.nanmean(each, axis=0)
     # A prompt weighs 1 / n in its model's mean, and one over the prompts in the mean of the influences.
     moves = (np.where(known, each - means, 0.0) / n * used.sum()).mean(axis=1)
@@ -245,7 +243,7 @@ def decisive_limits(outcomes: pd.DataFrame, confidence: float = 0.95) -> pd.Data
         error = float(np.sqrt(part["ar"] * (1 - part["ar"]) / part["groups"].astype(float)).mean())
         value, count = float(1 - part["ar"].mean()), int(part["groups"].min())
         inside = 0 < value < 1 and count >= FEWEST_CLUSTERS
-        limits = mean_intervals.on_logit_scale(value, error, count, confidence) if inside else (math.nan, math.nan)
+        limits = mean_intervals.on_logit_scale(value, error, count, confidence) if inside else NO_LIMITS
         rows.append((suite, *limits))
     return pd.DataFrame(rows, columns=["suite", "decisive_low", "decisive_high"])
 

@@ -92,6 +92,11 @@ def percentile_interval(draws: Floats, confidence: float = 0.95) -> Floats:
     return limits
 
 
+def reach(clusters: int, confidence: float = 0.95) -> float:
+    """Return how many standard errors an interval reaches to each side; nan below two clusters."""
+    return float(t.ppf((1 + confidence) / 2, clusters - 1)) if clusters > 1 else np.nan
+
+
 def widened(clusters: int, confidence: float = 0.95) -> float:
     """Return the confidence to take percentiles at, so that few clusters are no narrower than Student's t has them.
 
@@ -101,5 +106,4 @@ def widened(clusters: int, confidence: float = 0.95) -> float:
     """
     if clusters < 2:
         return 1.0
-    reach = np.sqrt(clusters / (clusters - 1)) * t.ppf((1 + confidence) / 2, clusters - 1)
-    return float(2 * norm.cdf(reach) - 1)
+    return float(2 * norm.cdf(np.sqrt(clusters / (clusters - 1)) * reach(clusters, confidence)) - 1)

@@ -190,32 +190,11 @@ class StudyParams(Strict):
 _OF_ROWS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
 _SOURCES = ("judged_csv", "judged_tables", "helm_runs", "airbench_scored")
 _COMMON = {"name", "kind", "seed"}
+_OF_REPLIES = {"suites", "models", "metrics", "judges", "empty", "judged", "human_labels", "without"}
 _KEYS: dict[str, set[str]] = {
     "published": set(),
-    "run": {
-        "suites",
-        "models",
-        "generation",
-        "metrics",
-        "judges",
-        "empty",
-        "judged",
-        "human_labels",
-        "without",
-        "on_demand",
-    },
-    "imported": {
-        *_SOURCES,
-        "scores",
-        "suites",
-        "models",
-        "metrics",
-        "judges",
-        "empty",
-        "judged",
-        "human_labels",
-        "without",
-    },
+    "run": {*_OF_REPLIES, "generation", "on_demand"},
+    "imported": {*_OF_REPLIES, *_SOURCES, "scores"},
 }
 
 

@@ -12,9 +12,10 @@ from scipy.special import expit
 from slmsafety.analysis.arrays import Floats
 from slmsafety.analysis.drivers.ambiguity_model import AmbiguityModel, ambiguity_model
 from slmsafety.analysis.drivers.associations import benjamini_hochberg
-from slmsafety.analysis.drivers.cluster_errors import quantile, two_sided
+from slmsafety.analysis.drivers.cluster_errors import two_sided
 from slmsafety.analysis.drivers.metric_rows import unmarked
 from slmsafety.analysis.rankings import ranks
+from slmsafety.analysis.resampling import reach
 
 PROMPT_STEPS = {
     "prompt tokens": 10.0,
@@ -35,7 +36,7 @@ def odds_ratios(model: AmbiguityModel) -> pd.DataFrame:
     """
     places = [model.columns.index(metric) for metric in model.metrics]
     b, se = model.params[places], np.sqrt(np.diag(model.covariance))[places]
-    half = quantile(model.clusters) * se
+    half = reach(model.clusters) * se
     limits = {"odds_ratio": np.exp(b), "low": np.exp(b - half), "high": np.exp(b + half)}
     p = [two_sided(*pair, model.clusters) for pair in zip(b, se, strict=True)]
     frame = pd.DataFrame({"metric": model.metrics, **limits, "p": np.array(p, float)})
@@ -79,7 +80,7 @@ def _orders(rates: dict[str, tuple[float, Floats]], model: AmbiguityModel) -> Fl
     among = gradients @ model.covariance @ gradients.T if len(values) else np.empty((0, 0))
     variances = np.diag(among)[:, None] + np.diag(among) - 2 * among
     gaps = values[:, None] - values if len(values) else np.empty((0, 0))
-    clear = np.abs(gaps) > quantile(model.clusters) * np.sqrt(np.maximum(variances, 0))
+    clear = np.abs(gaps) > reach(model.clusters) * np.sqrt(np.maximum(variances, 0))
     return np.where(np.isnan(variances), np.nan, np.sign(gaps) * clear)
 
 
@@ -161,7 +162,7 @@ def _change(model: AmbiguityModel, metric: str, moved: Floats) -> _Change:
 
 def _interval(value: float, gradient: Floats, model: AmbiguityModel) -> tuple[float, float, float]:
     """Return the value with its 95 % limits by the delta method."""
-    half = quantile(model.clusters) * _error(gradient, model.covariance)
+    half = reach(model.clusters) * _error(gradient, model.covariance)
     return value, value - half, value + half
 
 

@@ -98,9 +98,7 @@ def ambiguity_model(rows: pd.DataFrame, metrics: list[str] | None = None) -> Amb
     of metrics, and constant metrics.
 
     Errors leave out one kind of prompt in turn (`cluster_errors`). Each effect has its error also where there are more
-    effects than kinds: in simulations with 15 kinds, 16 effects and effects of kinds, 95 % intervals of metrics covered
-    .95, and those of the sandwich of Liang and Zeger (1986) .84 to .89. What needs more prompts than effects are the
-    effects themselves.
+    effects than kinds; what needs more prompts than effects are the effects themselves.
     """
     metrics = metric_names(rows) if metrics is None else metrics
     used, left = _usable(rows.reset_index(drop=True), metrics)
